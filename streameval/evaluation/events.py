@@ -144,7 +144,7 @@ class EventRows:
         options = self._options
         return ListColumn(kind, options.separator_of(name), explicit=name in options.separator)
 
-    def _select(self, path: str, names: Sequence[str]) -> set[str]:
+    def _select(self, path: str, names: Sequence[str]) -> dict[str, bool]:
         """The columns to read; refuses a file that lacks one."""
         for name in self._options.separator:
             if name and name not in names:
@@ -154,7 +154,7 @@ class EventRows:
                     separator=Setting("separator", "...", name),
                 )
         if self._is_mind:
-            return {*MIND}
+            return dict.fromkeys(MIND, False)
         fields, needs = self._fields, self._needs
         roles = {self._names[name]: name for name in self._names if self._has(names, name)}
         roles |= {field: f"per_item.{name}" for name, field in (fields.per_item or {}).items()}
@@ -167,7 +167,7 @@ class EventRows:
             roles[fields.event_id] = "event_id"
         for name, role in roles.items():
             _require_role(path, name, names, role)
-        return {*roles}
+        return dict.fromkeys(roles, False)
 
     def _has(self, names: Sequence[str], name: str) -> bool:
         """Whether a list column is read: an optional one only where it is named or there is one."""

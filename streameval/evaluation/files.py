@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import StringIO
@@ -257,21 +257,24 @@ def joined_parts(parts: Sequence[TablePart]) -> TablePart:
     return parts[0]._replace(groups=groups, size=sum(part.size for part in parts))
 
 
-Selection: TypeAlias = Callable[[str, Sequence[str]], Collection[str]]
-"""The columns to read, from the path and the names of all columns; raises if some are missing."""
+Selection: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, bool]]
+"""The columns to read, from the path and the names of all columns; raises if some are missing.
+
+Text of those with True is read as codes, which takes less memory where values repeat.
+"""
 
 
 def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[RowBlock]:
     """The rows of a part; at least one block, which may have no rows."""
     table = part.table
 
-    def columns_read(names: Sequence[str]) -> list[str]:
+    def columns_read(names: Sequence[str]) -> dict[str, bool]:
         columns = select(part.path, names)
-        return [name for name in dict.fromkeys(names) if name in columns]
+        return {name: columns[name] for name in names if name in columns}
 
     if isinstance(table, Frame):
         names = table.rows.column_names
-        yield RowBlock(table.name, table.rows.select(columns_read(names)), names)
+        yield RowBlock(table.name, table.rows.select([*columns_read(names)]), names)
         return
     form = form_of(table, options)
     if form == "parquet":
@@ -284,8 +287,8 @@ def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[
         yield from _text_blocks(table, columns_read, options)
 
 
-_ColumnsOf: TypeAlias = Callable[[Sequence[str]], list[str]]
-"""The columns to read, from the names of all columns."""
+_ColumnsOf: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
+"""The columns to read, from the names of all columns, in their order; see `Selection`."""
 
 
 @contextmanager
@@ -327,7 +330,7 @@ def _parquet_blocks(part: TablePart, columns_read: _ColumnsOf) -> Iterator[RowBl
     with _parquet(part.path, coded=True) as file:
         names, first = file.schema_arrow.names, part.first
         groups = part.groups or range(file.metadata.num_row_groups)
-        columns = columns_read(names)
+        columns = [*columns_read(names)]
         if not len(groups):
             yield RowBlock(part.path, file.schema_arrow.empty_table().select(columns), names)
         # One by one, as each has its codes. Without threads, because one that starts at the end of
@@ -353,7 +356,7 @@ def _arrow_file(path: str) -> Iterator[Any]:
 def _arrow_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
     with _explain_errors(path), _arrow_file(path) as file:
         names, first = file.schema.names, 0
-        columns = columns_read(names)
+        columns = [*columns_read(names)]
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
         yield RowBlock(path, plain_table(file.schema.empty_table().select(columns)), names)
@@ -449,7 +452,7 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
         wrong.append(row)
         return "error"
 
-    first, columns = 0, columns_read(names)
+    first, columns, text_type = 0, columns_read(names), arrow().large_string()
     try:
         rows = parser.open_csv(
             arrow().PythonFile(text, "r"),
@@ -463,7 +466,11 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
                 invalid_row_handler=refuse,
             ),
             parser.ConvertOptions(
-                column_types=dict.fromkeys(names, arrow().large_string()), include_columns=columns
+                column_types={
+                    name: arrow().dictionary(arrow().int32(), text_type) if coded else text_type
+                    for name, coded in columns.items()
+                },
+                include_columns=[*columns],
             ),
         )
         yield RowBlock(path, rows.schema.empty_table(), names, header=header)

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from streameval.evaluation.events import of_one_kind, span_starts
+from streameval.evaluation.coded import are_in, codes_in, merged
+from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
 from streameval.evaluation.options import InputError, Note, Setting, Ties
-from streameval.evaluation.rows import Side, by_rank, encode_ids
+from streameval.evaluation.rows import Side
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IdColumn, Ragged
@@ -26,6 +27,8 @@ class Joined:
     """Two sides with users and items coded together.
 
     Args:
+        exclude: rows that the lists leave out; None for none. The items below move up, and a user
+            whose whole list is left out has an empty one.
         ties: order of equal scores; None for the earlier row, with a note where that decides hits.
         integers: whether ids of text become integers.
 
@@ -35,30 +38,41 @@ class Joined:
     """
 
     def __init__(
-        self, recommendations: Side, truth: Side, ties: Ties | None, *, integers: bool
+        self,
+        recommendations: Side,
+        truth: Side,
+        exclude: Side | None,
+        ties: Ties | None,
+        *,
+        integers: bool,
     ) -> None:
         self._recommendations, self._truth, self._ties = recommendations, truth, ties
         self.notes: list[Note] = []
         sides = (recommendations, truth)
         idle = [side.idle for side in sides if side.idle is not None]
-        users = of_one_kind([*(side.users for side in sides), *idle])
-        items = of_one_kind([side.items for side in sides], integers=integers)
-        self.is_integer = bool(arrow().types.is_integer(items[0].type))
-        self._users, user_codes = encode_ids(users)
-        self._items, self._of = encode_ids(items)
+        self._users, user_codes = merged([*(side.users for side in sides), *idle])
+        self._items, self._of = merged([side.items for side in sides], integers=integers)
+        self.is_integer = bool(arrow().types.is_integer(self._items.type))
         self._by, idle_codes = user_codes[:2], iter(user_codes[2:])
         present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
         for side, codes, of_side in zip(sides, self._by, present, strict=True):
             of_side[codes] = True
             if side.idle is not None:
                 of_side[next(idle_codes)] = True
-        for name, codes in zip(("recommendations", "interactions"), self._by, strict=True):
+        self._left_out = None if exclude is None else self._rows_of(exclude, integers=integers)
+        in_lists = self._by[0] if self._left_out is None else self._by[0][~self._left_out]
+        for name, codes in zip(
+            ("recommendations", "interactions"), (in_lists, self._by[1]), strict=True
+        ):
             refuse_long(name, np.bincount(codes))
         self._note_strangers(present)
+        # A rank is a position in the list of which items are left out, so that is sorted first.
+        order = self._sort_lists()
+        self._note_order(order)
+        self._positions = self._ranks_with_gaps(order)
+        self._order = order if self._left_out is None else order[~self._left_out[order]]
         self._note_repeats()
-        self._note_order()
-        self._note_ties()
-        self._positions = self._ranks_with_gaps()
+        self._order_ties()
 
     def columns(
         self, every: int | None, *, users: bool, scores: bool
@@ -87,7 +101,7 @@ class Joined:
         self, mine: IntArray, theirs: IntArray, *, users: bool, scores: bool, whole: bool
     ) -> Columns:
         codes = [self._by[0][mine], self._by[1][theirs]]
-        count, names = len(self._users), self._users
+        count, names, ranked = len(self._users), self._users, self._order
         if not whole:
             present, first = np.unique(np.concatenate(codes), return_index=True)
             order = present[np.argsort(first, kind="stable")]
@@ -95,7 +109,13 @@ class Joined:
             renamed[order] = np.arange(order.size)
             codes, count = [renamed[part] for part in codes], order.size
             names = names.take(arrow().array(order))
-        ranked = mine[self._order(codes[0], mine)]
+            place, user_of = (np.full(len(self._by[0]), -1) for _ in range(2))
+            place[self._order], user_of[mine] = np.arange(len(self._order)), codes[0]
+            ranked = mine[place[mine] >= 0]
+            ranked = ranked[np.lexsort((place[ranked], user_of[ranked]))]
+            codes[0] = user_of[ranked]
+        elif self._left_out is not None:
+            codes[0] = codes[0][ranked]
         interactions = theirs[np.argsort(codes[1], kind="stable")]
         edges, bounds = _offsets(codes[0], count), _offsets(codes[1], count)
         worth, gains = self._recommendations.worth, self._truth.worth
@@ -120,37 +140,101 @@ class Joined:
         names: list[str] = self._items.to_pylist()
         return names
 
-    def _order(self, users: IntArray, rows: IntArray) -> IntArray:
-        keys, side = [users], self._recommendations
-        if side.by_rank and side.ranks is not None:
-            keys.insert(0, side.ranks[rows])
-        elif side.worth is not None:
-            keys.insert(0, -side.worth[rows])
-            if self._ties not in (None, "arrival"):
-                keys.insert(0, self._tie_key[rows])
-        return np.lexsort(keys)
+    def _rows_of(self, exclude: Side, *, integers: bool) -> Array:
+        """Whether each row of the recommendations is left out; notes if nothing can be."""
+        users, items = (
+            codes_in(ids, of_rows, integers=of_items and integers)
+            for ids, of_rows, of_items in (
+                (self._users, exclude.users, False),
+                (self._items, exclude.items, True),
+            )
+        )
+        for what, found, ids, known in (
+            ("user", users, exclude.users, self._users),
+            ("item", items, exclude.items, self._items),
+        ):
+            if exclude.size and (found < 0).all():
+                self._note(
+                    "{exclude} leaves nothing out, as no {what} of it is in the recommendations or "
+                    "the truth: {starts}",
+                    what=what,
+                    starts=_first_of_each(ids, known),
+                )
+                break
+        is_known = (users >= 0) & (items >= 0)
+        return are_in(self._pairs(0), self._pair_of(users[is_known], items[is_known]))
 
-    @cached_property
-    def _tie_key(self) -> Array:
+    def _pairs(self, side: int) -> IntArray:
+        """A number for user and item of each row."""
+        return self._pair_of(self._by[side], self._of[side])
+
+    def _pair_of(self, users: IntArray, items: IntArray) -> IntArray:
+        pairs: IntArray = users * max(1, len(self._items)) + items
+        return pairs
+
+    def _sort_lists(self) -> IntArray:
+        """The rows by user, each list by rank or by descending score, else in the file's order."""
+        side, users = self._recommendations, self._by[0]
+        if side.by_rank and side.ranks is not None:
+            return np.lexsort((side.ranks, users))
+        if side.worth is not None:
+            return np.lexsort((-side.worth, users))
+        return np.argsort(users, kind="stable")
+
+    def _equal_scores(self, order: IntArray) -> Array:
+        """Whether the row at each index of a sorted order has the score of the one before."""
+        worth, users = self._recommendations.worth, self._by[0]
+        again = np.zeros(len(order), np.bool_)
+        if worth is not None and len(order):
+            users, worth = users[order], worth[order]
+            again[1:] = (users[1:] == users[:-1]) & (worth[1:] == worth[:-1])
+        return again
+
+    def _order_ties(self) -> None:
+        """Order equal scores; note lists in which the earlier row decides which items are hits."""
+        side = self._recommendations
+        if side.by_rank or side.worth is None or self._ties == "arrival":
+            return
+        again = self._equal_scores(self._order)
+        is_tied = again | np.append(again[1:], False)
+        at = np.flatnonzero(is_tied)
+        if not at.size:
+            return
+        rows, group = self._order[at], np.cumsum(~again[at]) - 1
+        if self._ties is not None:
+            self._order[at] = rows[np.lexsort((self._tie_keys(rows), group))]
+            return
+        hits, sizes = np.bincount(group, self._hits(rows)), np.bincount(group)
+        undecided = (hits > 0) & (hits < sizes)
+        lists = np.unique(self._by[0][rows][~again[at]][undecided]).size
+        if lists:
+            worth = side.worth if self._left_out is None else side.worth[~self._left_out]
+            self._note(
+                ("all scores are equal; " if (worth == worth[0]).all() else "")
+                + f"lists with equal scores for a hit and another item: {lists:,}; the earlier "
+                "row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
+            )
+
+    def _tie_keys(self, rows: IntArray) -> Array:
         """What orders rows of equal scores, the smallest first."""
+        users, items = self._by[0][rows], self._of[0][rows]
         if self._ties == "worst":
-            return self._hits.astype(np.int64)
+            return self._hits(rows).astype(np.int64)
         if self._ties == "random":
-            users, items = (
+            of_users, of_items = (
                 hashes_of(map(str, of.to_pylist())) for of in (self._users, self._items)
             )
-            return mixed_hashes(users[self._by[0]], items[self._of[0]])
+            return mixed_hashes(of_users[users], of_items[items])
         order = np.empty(len(self._items), np.int64)
         order[arrow("compute").sort_indices(self._items).to_numpy()] = np.arange(order.size)
-        by_id: IntArray = order[self._of[0]]
+        by_id: IntArray = order[items]
         return by_id if self._ties == "id_asc" else -by_id
 
-    @property
-    def _hits(self) -> Array:
-        worth, size = self._truth.worth, max(1, len(self._items))
-        liked = np.ones(len(self._by[1]), np.bool_) if worth is None else worth > 0
-        mine, theirs = (by * size + of for by, of in zip(self._by, self._of, strict=True))
-        return np.isin(mine, theirs[liked])
+    def _hits(self, rows: IntArray) -> Array:
+        """Whether the user of each of these rows interacted with its item."""
+        worth, liked = self._truth.worth, self._pairs(1)
+        pairs = self._pair_of(self._by[0][rows], self._of[0][rows])
+        return are_in(pairs, liked if worth is None else liked[worth > 0])
 
     def _note_strangers(self, present: list[Array]) -> None:
         """Refuse sides that share no user, or of which one has no rows; note ids of one side."""
@@ -167,7 +251,9 @@ class Joined:
             raise InputError(
                 "{problem}", problem=_strangers("user", recommendations.users, truth.users)
             )
-        if recommendations.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
+        chosen = np.zeros(len(self._items), np.bool_)
+        chosen[self._of[1]] = True
+        if recommendations.size and truth.size and not chosen[self._of[0]].any():
             problem = _strangers("item", recommendations.items, truth.items)
             self._note("{problem}", problem=problem)
         without = [int((~part).sum()) for part in present]
@@ -183,7 +269,7 @@ class Joined:
 
     def note_repeats_in_truth(self) -> None:
         """Note rows that repeat an item of the same user, for systems that count them."""
-        pairs = self._by[1] * max(1, len(self._items)) + self._of[1]
+        pairs = self._pairs(1)
         repeats = pairs.size - np.unique(pairs).size
         if repeats:
             self._note(
@@ -194,29 +280,32 @@ class Joined:
 
     def _note_repeats(self) -> None:
         """Note a list with an item several times; spans of time may repeat one."""
-        side = self._recommendations
-        if side.times is not None or not side.size:
+        side, rows = self._recommendations, np.sort(self._order)
+        if side.times is not None:
             return
-        pairs = self._by[0] * len(self._items) + self._of[0]
+        pairs = self._pairs(0)[rows]
+        if (np.diff(np.sort(pairs)) != 0).all():
+            return
         order = np.argsort(pairs, kind="stable")
         again = np.diff(pairs[order]) == 0
-        if again.any():
-            row = int(order[1:][again].min())
-            user, item = side.users[row].as_py(), side.items[row].as_py()
-            self._note(
-                f"rows of recommendations that repeat an item of the same user: "
-                f"{int(again.sum()):,}, for example {{example}}; each takes a rank of the "
-                "list. Remove them, unless the recommender repeats items.",
-                example=f"item {item!r:.40} of user {user!r:.40}",
-            )
+        row = int(rows[order[1:][again].min()])
+        user, item = side.users[row].as_py(), side.items[row].as_py()
+        self._note(
+            f"rows of recommendations that repeat an item of the same user: "
+            f"{int(again.sum()):,}, for example {{example}}; each takes a rank of the "
+            "list. Remove them, unless the recommender repeats items.",
+            example=f"item {item!r:.40} of user {user!r:.40}",
+        )
 
-    def _note_order(self) -> None:
+    def _note_order(self, order: IntArray) -> None:
         """Note ranks that are all equal, and ranks that contradict the scores."""
         side, users = self._recommendations, self._by[0]
         if side.ranks is None or not side.size:
             return
-        by_worth = () if side.by_rank or side.worth is None else (-side.worth,)
-        order = np.lexsort((side.ranks, *by_worth, users))
+        by_worth = not side.by_rank and side.worth is not None
+        if by_worth:
+            group = np.cumsum(~self._equal_scores(order))
+            order = order[np.lexsort((side.ranks[order], group))]
         steps = np.diff(side.ranks[order])[np.diff(users[order]) == 0]
         if side.by_rank and steps.size and not steps.any():
             self._note(
@@ -229,62 +318,56 @@ class Joined:
                 "sorted by score, or with {columns.rank=NAME} by rank."
             )
 
-    def _note_ties(self) -> None:
-        """Note lists in which the order of equal scores decides which items are hits."""
-        side = self._recommendations
-        if self._ties is not None or side.worth is None or side.by_rank or not side.size:
-            return
-        order = np.lexsort((-side.worth, self._by[0]))
-        users, worth, hits = self._by[0][order], side.worth[order], self._hits[order]
-        begins = np.flatnonzero(
-            np.concatenate(([True], (np.diff(users) != 0) | (np.diff(worth) != 0)))
-        )
-        sizes = np.diff(np.append(begins, len(order)))
-        of_group = np.add.reduceat(hits.astype(np.int64), begins)
-        undecided = (of_group > 0) & (of_group < sizes)
-        lists = np.unique(users[begins[undecided]]).size
-        if lists:
-            is_constant = (side.worth == side.worth[0]).all()
-            self._note(
-                ("all scores are equal; " if is_constant else "")
-                + f"lists with equal scores for a hit and another item: {lists:,}; the earlier "
-                "row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
-            )
-
-    def _ranks_with_gaps(self) -> IntArray | None:
+    def _ranks_with_gaps(self, order: IntArray) -> IntArray | None:
         """The rank of each row, if the ranks of a list are not 1, 2, 3, ...
 
-        None if they are, or if they only order: some are no whole numbers, or equal in a list.
+        None if they are, or if they only order: some are no whole numbers, or equal in a list. Each
+        rank is that of the whole list, minus the items above that are left out.
         """
         side, users, ranks = self._recommendations, self._by[0], self._recommendations.ranks
         if not side.by_rank or ranks is None or not side.size or side.times is not None:
             return None
-        order, expected = by_rank(users, ranks)
-        repeats = (np.diff(users[order]) == 0) & (np.diff(ranks[order]) == 0)
+        users, ranks = users[order], ranks[order]
+        same = users[1:] == users[:-1]
+        repeats = same & (ranks[1:] == ranks[:-1])
         if (ranks != np.floor(ranks)).any() or float(ranks.min()) < 0 or repeats.any():
             return None
         from_zero = float(ranks.min()) == 0
         if from_zero:
             self._note("ranks of the recommendations begin at 0, which is rank 1.")
         numbers = ranks.astype(np.int64) + from_zero
-        gaps = numbers[order] != expected
+        starts = np.flatnonzero(np.append(True, ~same))
+        first_of = np.repeat(starts, np.diff(np.append(starts, len(order))))
+        expected = np.arange(len(order)) - first_of + 1
+        gaps = numbers != expected
         if not gaps.any():
             return None
-        row = int(order[int(np.argmax(gaps))])
-        lists = np.unique(users[order][gaps]).size
+        row = int(np.argmax(gaps))
         self._note(
             f"lists with ranks that skip some, like rank {numbers[row]:,} of user {{user}}: "
-            f"{lists:,}. A rank is the position at which an item was shown; if it only orders "
-            "the items, number them 1, 2, 3, ...",
-            user=f"{side.users[row].as_py()!r:.40}",
+            f"{np.unique(users[gaps]).size:,}. A rank is the position at which an item was shown; "
+            "if it only orders the items, number them 1, 2, 3, ...",
+            user=f"{side.users[int(order[row])].as_py()!r:.40}",
         )
-        return numbers
+        if self._left_out is not None:
+            left_out = self._left_out[order]
+            before = np.cumsum(left_out) - left_out
+            before -= before[first_of]
+            numbers, expected = numbers - before, expected - before
+            if (numbers == expected)[~left_out].all():
+                return None
+        positions = np.empty(len(order), np.int64)
+        positions[order] = numbers
+        return positions
 
 
 def _strangers(what: str, mine: Any, theirs: Any) -> str:
+    return f"no {what} is in both files: {_first_of_each(mine, theirs)}"
+
+
+def _first_of_each(mine: Any, theirs: Any) -> str:
     first, other = (ids[0].as_py() if len(ids) else None for ids in (mine, theirs))
-    starts = f"one starts with {first!r:.40}, the other with {other!r:.40}"
-    return f"no {what} is in both files: {starts}; write their ids alike."
+    return f"one starts with {first!r:.40}, the other with {other!r:.40}; write their ids alike."
 
 
 def hashes_of(ids: Iterable[str]) -> Array:

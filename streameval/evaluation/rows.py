@@ -7,8 +7,9 @@ decides.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -16,7 +17,14 @@ import numpy as np
 
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.cells import ListColumn, is_list_type, is_text, lists_in_rows
-from streameval.evaluation.events import id_column, numbers_of, of_one_kind, time_column
+from streameval.evaluation.coded import encoded, merged
+from streameval.evaluation.events import (
+    id_column,
+    numbers_of,
+    of_one_kind,
+    time_column,
+    user_column,
+)
 from streameval.evaluation.files import (
     Frame,
     RowBlock,
@@ -96,12 +104,12 @@ class Side(NamedTuple):
 
     Attributes:
         path: of the file, folder or pattern, or the name of the frame.
-        users: Arrow array of integers or strings; likewise the items.
+        users: Arrow dictionary of integers or strings; likewise the items.
         worth: score or rating of each row, shape (rows,); None without such a column.
         times: event time of each row, microseconds since the epoch, shape (rows,); None without.
         ranks: rank of each row, lowest first, shape (rows,); None without such a column.
         by_rank: whether the ranks order the items, rather than the scores.
-        idle: users without a row, whose list or interactions are empty; None without.
+        idle: users without a row, whose list or interactions are empty, likewise; None without.
         notes: warnings about the columns.
         is_trec: whether the file is one of trec_eval.
     """
@@ -124,39 +132,10 @@ class Side(NamedTuple):
         users, items = (ids.take(arrow().array(rows)) for ids in (self.users, self.items))
         return Side(self.path, users, items, worth, times, ranks, self.by_rank)
 
-    def without(self, seen: Side) -> Side:
-        """The rows whose user has not seen the item; the others move up."""
-        users = encode_ids(of_one_kind([self.users, seen.users]))[1]
-        names, items = encode_ids(of_one_kind([self.items, seen.items]))
-        mine, theirs = (by * len(names) + of for by, of in zip(users, items, strict=True))
-        rows = np.flatnonzero(~np.isin(mine, theirs))
-        left = self.take(rows)._replace(idle=self.idle)
-        if left.ranks is None or not left.size:
-            return left
-        order, positions = by_rank(users[0][rows], left.ranks)
-        ranks = np.empty(left.size, np.float64)
-        ranks[order] = positions
-        return left._replace(ranks=ranks)
-
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.users)
-
-
-def encode_ids(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
-    """The distinct ids of several arrays, in order of appearance, and the code of each entry."""
-    encoded = arrow().concat_arrays(arrays).dictionary_encode()
-    codes = encoded.indices.to_numpy().astype(np.int64)
-    edges = np.cumsum([len(array) for array in arrays])[:-1]
-    return encoded.dictionary, np.split(codes, edges)
-
-
-def by_rank(users: IntArray, ranks: Array) -> tuple[IntArray, IntArray]:
-    """The order of rows by user and rank, and the position of each in its list, from 1."""
-    order = np.lexsort((ranks, users))
-    starts = np.concatenate(([0], np.cumsum(np.bincount(users))))[users[order]]
-    return order, np.arange(len(order)) - starts + 1
 
 
 def check_field(field: str, known: Sequence[str]) -> None:
@@ -193,8 +172,9 @@ class SideReader:
             for block in blocks_of(part, self._select, options)
         ]
         rows = _ItemRows(self._path, blocks)
+        del blocks
         user, item = self._find("user", rows.names), self._find("item", rows.names)
-        is_wide = item is not None and is_list_type(rows.column(item).values.type)
+        is_wide = item is not None and rows.holds_lists(item)
         if item is None or (user is None and not is_wide):
             raise self._missing("item" if user is not None else "user")
         number, rank = (self._find(name, rows.names) for name in (self._number, "rank"))
@@ -224,7 +204,7 @@ class SideReader:
         for table in tables:
             if isinstance(table, Frame) and table.idle is not None:
                 frame = RowBlock(table.name, table.idle, table.idle.column_names)
-                idle = id_column(frame.column(user or "user"))
+                idle = id_column(frame.column(user or "user")).dictionary_encode()
         idle = None if idle is None or not len(idle) else idle
         found = (rows.users, rows.items, worth, times, ranks)
         return Side(self._path, *found, orders, idle, self._notes)
@@ -232,8 +212,8 @@ class SideReader:
     def _note(self, text: str, /, **values: Setting | str) -> None:
         self._notes.append(Note(text, **values))
 
-    def _select(self, path: str, names: Sequence[str]) -> Collection[str]:
-        """The columns to read, and all others if one of them may be the number."""
+    def _select(self, path: str, names: Sequence[str]) -> Mapping[str, bool]:
+        """The columns to read, and all others if one of them may be the number; ids are coded."""
         self._path, self._names = path, names
         found = {role: self._find(role, names) for role in ("user", "item", self._number, "rank")}
         for role, name in found.items():
@@ -245,9 +225,10 @@ class SideReader:
             found["time"] = self._clock[0]
             require(path, self._clock[0], names, "name it with {columns.time=NAME}")
         has_number = found[self._number] is not None or self._named(self._number) is None
+        read = {name: False for name in found.values() if name is not None}
         if not has_number or found["item"] is None:
-            return {name for name in names if names.count(name) == 1}
-        return {name for name in found.values() if name is not None}
+            read = {name: False for name in names if names.count(name) == 1}
+        return read | {name: True for role in _OF_ONE_SIDE if (name := found[role]) is not None}
 
     def _named(self, role: str) -> str | None:
         """The column that was named; "" to find it, None if there is none."""
@@ -279,9 +260,9 @@ class SideReader:
     def _refuse_unread(self, rows: _ItemRows, unread: Sequence[str], *, has_rank: bool) -> None:
         """Refuse a column of numbers that may be the score or the gain, which nobody named."""
         candidates = {
-            name: rows.table[name]
+            name: rows.column(name).values
             for name in unread
-            if name in rows.table and name.strip().lower() not in _INDEX
+            if name in rows.chunks and name.strip().lower() not in _INDEX
         }
         is_truth = self._role == "truth"
         binary = next((name for name, values in candidates.items() if _is_binary(values)), None)
@@ -329,8 +310,8 @@ class _ItemRows:
 
     Attributes:
         names: of the columns, in order.
-        table: those that all blocks have, by name.
-        users, items: of each row, once lists are exploded.
+        chunks: the arrays of each column that all blocks have, by name.
+        users, items: Arrow dictionaries of each row, once lists are exploded.
         owners: the row of the table that each is from.
         idle: users whose list is empty; None without lists.
     """
@@ -341,7 +322,7 @@ class _ItemRows:
     idle: Any = None
 
     def __init__(self, path: str, blocks: Sequence[RowBlock]) -> None:
-        self._path, self._blocks = path, blocks
+        self._path = path
         self._starts = list(accumulate((block.rows.num_rows for block in blocks), initial=0))
         self._fields: Mapping[str, Any] = {}
         self._lengths: IntArray | None = None
@@ -349,11 +330,13 @@ class _ItemRows:
         self._kept: Array | None = None
         self.names = list(dict.fromkeys(name for block in blocks for name in block.names))
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
-        self.table = {
-            name: _concatenate([plain_array(table[name].combine_chunks()) for table in tables])
+        self.chunks = {
+            name: [_without_maps(table[name].combine_chunks()) for table in tables]
             for name in self.names
             if all(name in table.column_names for table in tables)
         }
+        # Only to say where a row is: no name but that of its column holds an array.
+        self._blocks = [block._replace(rows=None) for block in blocks]
 
     def _where(self, row: int) -> str:
         block = min(max(0, bisect_right(self._starts, row) - 1), len(self._blocks) - 1)
@@ -362,12 +345,38 @@ class _ItemRows:
     def _where_item(self, row: int) -> str:
         return self._where(row if isinstance(self.owners, slice) else int(self.owners[row]))
 
-    def column(self, name: str) -> TableColumn:
-        """The column of this name in all rows."""
-        if name not in self.table:
+    def _chunks_of(self, name: str) -> Sequence[Any]:
+        if name not in self.chunks:
             problem = f"{self._path}: some rows have no column {name!r}"
             raise InputError("{problem}; give it to all.", problem=problem)
-        return TableColumn(self._path, name, self.table[name], self._where)
+        return self.chunks[name]
+
+    def column(self, name: str) -> TableColumn:
+        """The column of this name in all rows."""
+        values = _concatenate([plain_array(chunk) for chunk in self._chunks_of(name)])
+        return TableColumn(self._path, name, values, self._where)
+
+    def holds_lists(self, name: str) -> bool:
+        """Whether the column of this name has lists by its type."""
+        return any(is_list_type(chunk.type) for chunk in self._chunks_of(name))
+
+    def _ids(self, name: str) -> Any:
+        """The ids of a column as a dictionary; an error names the row."""
+        chunks = self._chunks_of(name)
+        if not any(chunk.type.num_fields for chunk in chunks):
+            return self._checked(TableColumn(self._path, name, None, self._where), chunks)
+        return id_column(self.column(name)).dictionary_encode()
+
+    def _checked(self, column: TableColumn, chunks: Sequence[Any]) -> Any:
+        """The ids of some arrays as a dictionary, each of whose words is checked once."""
+        ids = encoded(chunks, _concatenate)
+        words = ids.dictionary
+        if ids.null_count or user_column(column._replace(values=words)).null_count:
+            # An error names the row.
+            id_column(column._replace(values=words.take(ids.indices)))
+        if len(words):
+            return ids
+        return user_column(column._replace(values=words)).dictionary_encode()
 
     def explode(self, user: str | None, item: str, separator: str | None) -> str | None:
         """Make a row for each item, of cells that may be lists of items, or of structs with one.
@@ -375,12 +384,13 @@ class _ItemRows:
         Returns:
             A cell of text that is a list; None without.
         """
-        cells = self.column(item)
-        lists, example = lists_in_rows(cells, separator)
-        rows = arrow().array(np.arange(self._starts[-1]))
-        self.users = rows if user is None else id_column(self.column(user))
+        if user is None:
+            self.users = arrow().array(np.arange(self._starts[-1])).dictionary_encode()
+        else:
+            self.users = self._ids(user)
+        lists, example = self._lists_of(item, separator)
         if lists is None:
-            self.items = id_column(cells)
+            self.items = self._ids(item)
             return None
         compute = arrow("compute")
         lengths = compute.fill_null(compute.list_value_length(lists), 0).to_numpy()
@@ -391,7 +401,7 @@ class _ItemRows:
             self._fields = {each.name: entries.field(each.name) for each in entries.type}
             inner = _find_column("", _ITEM, list(self._fields))
             if inner is None:
-                problem = f"{cells.path}: {item!r} holds structs without an item"
+                problem = f"{self._path}: {item!r} holds structs without an item"
                 known = ", ".join(self._fields)
                 raise InputError("{problem}; they have {known}.", problem=problem, known=known)
             entries = self._fields[inner]
@@ -402,11 +412,25 @@ class _ItemRows:
             entries, owners = entries.filter(arrow().array(kept)), owners[kept]
             self._lengths = lengths = np.bincount(owners, minlength=len(lengths))
         self.owners = owners
-        column_of_items = TableColumn(cells.path, item, entries, self._where_item)
-        self.items = id_column(column_of_items)
+        column_of_items = TableColumn(self._path, item, None, self._where_item)
+        self.items = self._checked(column_of_items, [entries])
         self.idle = self.users.filter(arrow().array(lengths == 0))
         self.users = self.users.take(arrow().array(self.owners))
         return example
+
+    def _lists_of(self, item: str, separator: str | None) -> tuple[Any, str | None]:
+        """The lists in the cells of a column, and one as text; (None, None) if it has none.
+
+        Where the cells tell it, the distinct ones do: only a column of lists is read as text.
+        """
+        chunks = self._chunks_of(item)
+        if separator in (None, "") and not any(chunk.type.num_fields for chunk in chunks):
+            words = encoded(chunks, _concatenate).dictionary
+            with suppress(InputError):
+                distinct = TableColumn(self._path, item, words, self._where)
+                if lists_in_rows(distinct, separator)[0] is None:
+                    return None, None
+        return lists_in_rows(self.column(item), separator)
 
     def number(self, usual: Sequence[str], name: str | None, role: str) -> Array | None:
         """The score, rating or rank of each item; None without such a column."""
@@ -416,11 +440,22 @@ class _ItemRows:
             return numbers_of(TableColumn("", inner, values, self._where_item))
         if name is None:
             return None
+        chunks = self._chunks_of(name)
+        are_texts = self._lengths is not None and any(map(_is_text, chunks))
+        if self._lengths is None or not (are_texts or self.holds_lists(name)):
+            # Part by part: text takes more memory than its numbers.
+            parts, start = [], 0
+            for chunk in chunks:
+                where = partial(self._where_after, start)
+                values = plain_array(chunk)
+                parts.append(numbers_of(TableColumn(self._path, name, values, where)))
+                start += len(chunk)
+            return np.concatenate(parts)[self.owners]
         found = self.column(name)
         values = found.values
-        if self._lengths is not None and is_text(values.type):
+        if is_text(values.type):
             values = ListColumn("numbers").read(found)
-        if self._lengths is None or not is_list_type(values.type):
+        if not is_list_type(values.type):
             return numbers_of(found)[self.owners]
         compute, numbers = arrow("compute"), values.flatten()
         theirs = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
@@ -432,6 +467,9 @@ class _ItemRows:
             problem = f"{theirs[row]} numbers for {self._lengths[row]} items"
             raise found.error(row, problem, f"give one {role} for each item")
         return numbers_of(TableColumn(found.path, name, numbers, self._where_item))
+
+    def _where_after(self, start: int, row: int) -> str:
+        return self._where(start + row)
 
     def _without_padding(self, entries: Any) -> Any:
         """The entries beside items, without those beside padding."""
@@ -448,6 +486,15 @@ def _before_padding(items: Any, owners: IntArray) -> Any:
     at, ends = np.arange(1, len(items) + 1), np.zeros(owners[-1] + 1, np.int64)
     np.maximum.at(ends, owners, np.where(padding.to_numpy(zero_copy_only=False), 0, at))
     return at <= ends[owners]
+
+
+def _without_maps(values: Any) -> Any:
+    return plain_array(values) if values.type.num_fields else values
+
+
+def _is_text(values: Any) -> bool:
+    is_coded = arrow().types.is_dictionary(values.type)
+    return is_text(values.type.value_type if is_coded else values.type)
 
 
 def _concatenate(arrays: Sequence[Any]) -> Any:
@@ -556,16 +603,18 @@ def read_trec(path: str, role: Role) -> Side:
     if role == "recommendations":
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)
-    ids = (arrow().array(users, text), arrow().array(items, text))
-    return Side(path, *ids, numbers, is_trec=True)
+    coded = [arrow().array(ids, text).dictionary_encode() for ids in (users, items)]
+    return Side(path, coded[0], coded[1], numbers, is_trec=True)
 
 
 def common_topics(results: Side, qrels: Side) -> tuple[Side, Side, int]:
     """The rows of topics in both files, and the number of other topics."""
-    mine, theirs = (set(side.users.to_pylist()) for side in (results, qrels))
-    both = arrow().array(sorted(mine & theirs), arrow().large_string())
+    sides = (results, qrels)
+    topics, codes = merged([side.users for side in sides])
+    both = np.ones(len(topics), np.bool_)
+    for of_side in codes:
+        both &= np.bincount(of_side, minlength=len(topics)) > 0
     results, qrels = (
-        side.take(np.flatnonzero(arrow("compute").is_in(side.users, value_set=both)))
-        for side in (results, qrels)
+        side.take(np.flatnonzero(both[of_side])) for side, of_side in zip(sides, codes, strict=True)
     )
-    return results, qrels, len(mine ^ theirs)
+    return results, qrels, int((~both).sum())

@@ -431,13 +431,14 @@ def joined_rows(
         if unmatched:
             problem = "topics are in only one file and are left out, as in trec_eval."
             notes.append(Note(f"{unmatched:,} " + problem))
+    exclude = None
     if given.exclude is not None:
         # Every row is left out, whatever its rating.
-        columns = {**options.columns, "rating": None}
-        plain = msgspec.structs.replace(options, columns=columns)
-        recommendations = recommendations.without(_side("truth", given.exclude, plain, None))
+        plain = msgspec.structs.replace(options, columns={**options.columns, "rating": None})
+        exclude = _side("truth", given.exclude, plain, None)
+        notes += exclude.notes
     ties = options.ties or ("id_desc" if trec else None)
-    joined = Joined(recommendations, truth, ties, integers=fields.ids == "integer")
+    joined = Joined(recommendations, truth, exclude, ties, integers=fields.ids == "integer")
     if needs.repeats:
         joined.note_repeats_in_truth()
     # The form is known, so an item called 0 or 1 is no mark.

@@ -102,12 +102,6 @@ class TestRanks:
         truth = rows(user=[1, 2], item=[5, 5])
         assert value(lists, truth, metric="mrr") == 0.75
 
-    def test_items_left_out_by_exclude_make_the_others_move_up(self) -> None:
-        lists = rows(user=[1, 1, 1], item=[7, 6, 5], rank=[1, 2, 3])
-        seen = {1: [7]}
-        assert value(lists, self.truth, metric="mrr", exclude=seen) == 0.5
-        assert value({1: [7, 6, 5]}, {1: [5]}, metric="mrr", exclude=seen) == 0.5
-
 
 class TestListsInCells:
     @pytest.mark.parametrize(
