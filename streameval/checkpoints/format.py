@@ -48,6 +48,9 @@ Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 Size: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=2**37)]
+"""Wall-clock time, seconds since the epoch: until the year 6325, so that it can be printed."""
+
 
 class Place(NamedTuple):
     """The log that a state belongs to.
@@ -98,7 +101,7 @@ class CheckpointProgress(msgspec.Struct, frozen=True, kw_only=True):
     offset: Size
     counted: Size
     clock: Annotated[int, Meta(ge=-(2**62), le=2**62)] | None
-    written_at: float
+    written_at: Seconds
     partitions: int | None = None
     offsets: Mapping[str, int] = {}
 
@@ -175,7 +178,7 @@ class LaterRegion(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     generation: Size
     offset: Size
-    written_at: float
+    written_at: Seconds
 
 
 class Region(LaterRegion, frozen=True, kw_only=True):

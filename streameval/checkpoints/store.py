@@ -106,9 +106,12 @@ class SavedCheckpoint:
         """The bytes of a part.
 
         Raises:
-            DamagedStateError: they are not as written.
+            DamagedStateError: they are not as written, or not there.
         """
-        return self._read(self._by_name[part])
+        entry = self._by_name.get(part)
+        if entry is None:
+            raise DamagedStateError(self.path, f"it has no part {part!r}")
+        return self._read(entry)
 
     @property
     def draft(self) -> CheckpointDraft:

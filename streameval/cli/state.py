@@ -14,7 +14,7 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.format import CheckpointDraft, Entry, Part, Place
+from streameval.checkpoints.format import ROUNDS, CheckpointDraft, Entry, Part, Place
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Listing, Store, is_store, store_of
 from streameval.config.states import (
@@ -94,6 +94,8 @@ def show(
 def verify(paths: Paths) -> None:
     """Check every byte of every checkpoint; print each fault and exit with status 1.
 
+    A store without a checkpoint is a fault, too.
+
     ```
     streameval state verify state
     ```
@@ -105,11 +107,16 @@ def verify(paths: Paths) -> None:
         checked = list(_faults(store, listing))
         damaged = [fault for fault in checked if fault is not None]
         directories = [fault.problem for fault in listing.faults]
-        for fault in (*damaged, *directories):
-            report(fault)
-        faults += len(damaged) + len(directories)
+        problems = [*damaged, *directories]
+        if not checked and not problems:
+            problems = [f"{store.path}: no checkpoint in {ROUNDS}, so there is nothing to resume."]
+        for problem in problems:
+            report(problem)
+        faults += len(problems)
         with output():
-            verdict = f"{len(damaged):,} not valid" if damaged else "all valid"
+            verdict = "all valid" if checked else "nothing to check"
+            if damaged:
+                verdict = f"{len(damaged):,} not valid"
             if directories:
                 verdict += f"; {quantity(len(directories), 'round')} with a damaged directory"
             partitions = quantity(len(listing.places), "partition")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,10 @@ def version(line: bytes, number: bytes) -> bytes:
     return line.replace(b'"version":4', b'"version":' + number, 1)
 
 
+def written_at(line: bytes, seconds: bytes) -> bytes:
+    return re.sub(rb'"written_at":[0-9.e+]+', b'"written_at":' + seconds, line, count=1)
+
+
 def is_refused(state: Path, problem: str) -> None:
     """Every command that reads the state says so in a line for each fault, and no more."""
     for arguments in (("export", state), ("show", state), ("verify", state)):
@@ -68,11 +73,14 @@ def is_refused(state: Path, problem: str) -> None:
         ({"record": lambda line: line.replace(b'"offset":40', b'"offset":' + b"9" * 5_000)}, ""),
         ({"record": lambda line: line.replace(b'"offset":40', b'"offset":41')}, "is of events[0]"),
         ({"record": lambda line: line.replace(b'"clock":', b'"clock":7' + b"0" * 30)}, "clock"),
+        ({"record": lambda line: written_at(line, b"1e308")}, "written_at"),
+        ({"directory": lambda line: written_at(line, b"1e308")}, "written_at"),
         ({"parts": lambda _: {}}, "Expected `array`"),
     ],
     ids=[
         *("version of 5,000 digits", "no version", "deep schema", "no place", "no settings"),
-        *("later round", "huge offset", "other offset", "huge clock", "no parts"),
+        *("later round", "huge offset", "other offset", "huge clock"),
+        *("written in a far future", "listed as of a far future", "no parts"),
     ],
 )
 def test_what_a_forged_file_raises_is_damage(
@@ -103,6 +111,35 @@ def test_deep_content_is_damage(tmp_path: Path, config: Config) -> None:
     done = run("state", "export", state)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("streameval: meta: the saved state is damaged (RecursionError")
+
+
+def test_a_state_without_a_part_is_damage(tmp_path: Path, config: Config) -> None:
+    def headless(parts: dict[str, bytes]) -> dict[str, bytes]:
+        return {name: content for name, content in parts.items() if name != "meta"}
+
+    paths = [tmp_path / name for name in ("one", "other")]
+    states = [write_state(path, config, events(40), parts=headless) for path in paths]
+    for command in (["export"], ["merge", "--into", tmp_path / "merged"]):
+        done = run("state", *command, *states)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        assert "has no part 'meta'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("left", ["nothing", "a foreign folder", "a folder named as a round"])
+def test_a_store_without_a_checkpoint_is_not_valid(
+    tmp_path: Path, config: Config, left: str
+) -> None:
+    state = write_state(tmp_path / "state", config, events(40))
+    (file,) = state.rglob("*.round")
+    file.unlink()
+    if left == "a folder named as a round":
+        file.mkdir()
+    elif left == "a foreign folder":
+        (state / "rounds" / "lost+found").mkdir()
+    done = run("state", "verify", state)
+    assert (done.returncode, "all valid" in done.stdout) == (1, False)
+    assert "no checkpoint in rounds" in done.stderr
 
 
 def test_a_size_is_bounded_by_the_file(tmp_path: Path, config: Config) -> None:
