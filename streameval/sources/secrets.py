@@ -11,6 +11,8 @@ from streameval.events.errors import without_user
 
 _PLACE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_MOST_BYTES = 1 << 20
+"""Most bytes of a file of a secret: a device would never end."""
 _SECRET = re.compile(r"password|secret|token|jaas", re.IGNORECASE)
 
 
@@ -37,7 +39,11 @@ def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
     if name.startswith("file:"):
         path = Path(name.removeprefix("file:"))
         try:
-            return path.read_text(encoding="utf-8").rstrip("\r\n")
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise ValueError(f"the file {path} has more than {_MOST_BYTES:,} bytes")
+            return content.decode().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"the file {path} cannot be read ({error})") from error
     if not _VARIABLE.match(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -139,12 +139,26 @@ def test_a_password_is_checked_once_and_off_the_event_loop(
     assert "streameval-http" not in checks.threads
 
 
-def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("user", ["ana", "bob", "eve"])
+def test_a_refusal_costs_the_same_whatever_the_user(
+    monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
     slow = bcrypt.hashpw(b"x", bcrypt.gensalt(6)).decode()
     both = WebUsers("web.yml", {"ana": hashed("s3cret"), "bob": slow})
-    checks = Checks(monkeypatch)
-    assert verdict(both, "x", user="eve") is Admission.REFUSED
-    assert checks.hashes == [slow.encode()]
+    rounds: list[int] = []
+    real = {name: getattr(bcrypt, name) for name in ("checkpw", "hashpw")}
+
+    def counted(name: str) -> Callable[[bytes, bytes], object]:
+        def call(password: bytes, salt: bytes) -> object:
+            rounds.append(2 ** int(salt[4:6]))
+            return real[name](password, salt)
+
+        return call
+
+    for name in real:
+        monkeypatch.setattr(bcrypt, name, counted(name))
+    assert verdict(both, "wrong", user=user) is Admission.REFUSED
+    assert sum(rounds) == 2**6
 
 
 def test_waiting_checks_are_limited_and_cached_users_do_not_wait(known: WebUsers) -> None:

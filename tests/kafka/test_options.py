@@ -71,6 +71,11 @@ def test_secrets_lose_the_newline_of_their_file(tmp_path: Path) -> None:
         assert client_config(table, {"PASSWORD": "xyzzy\n"}) == PLAIN
 
 
+def test_an_endless_file_is_no_secret() -> None:
+    with pytest.raises(ConfigError, match="the file /dev/zero has more than 1,048,576 bytes"):
+        client_config({**PLAIN, "sasl_plain_password": "${file:/dev/zero}"}, {})
+
+
 def test_librdkafka_is_given_the_port_that_an_address_has_or_the_usual_one() -> None:
     config = client_config({"bootstrap_servers": "a, SSL://b:1, [::1]:2, ::1"}, {})
     found = librdkafka_settings(config)["bootstrap.servers"]
@@ -81,6 +86,15 @@ def test_an_error_does_not_print_other_secrets() -> None:
     with pytest.raises(ConfigError) as raised:
         client_config({**PLAIN, "security_protocol": "${PASSWORD}"}, {"PASSWORD": "SSL"})
     assert "xyzzy" not in str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["ssl_cafile", "bootstrap_servers"])
+def test_an_error_prints_a_setting_as_it_is_written(key: str) -> None:
+    table = {**PLAIN, "security_protocol": "SASL_SSL", key: "${PASSWORD}"}
+    with pytest.raises(ConfigError) as raised:
+        client_config(table, {"PASSWORD": "xyzzy:port"})
+    assert "xyzzy" not in str(raised.value)
+    assert "'${PASSWORD}'" in str(raised.value)
 
 
 def test_what_is_logged_holds_no_secret() -> None:

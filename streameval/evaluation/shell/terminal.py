@@ -139,8 +139,9 @@ def _csv_text(records: Iterable[Mapping[str, object]]) -> str:
     return text.getvalue()
 
 
-_COMPUTED: Final = re.compile(r"\s*[=+\-@|]|[\t\r]")
-"""Beginning of a cell that spreadsheets compute; LibreOffice and Excel skip blanks before it."""
+_COMPUTED: Final = re.compile(r"\s*[=+\-@|\uff1d\uff0b\uff0d\uff20]|[\t\r]")
+"""Beginning of a cell that spreadsheets compute; LibreOffice and Excel skip blanks before it, and
+in some languages take full-width characters for the plain ones."""
 
 
 def _csv_cell(value: object) -> object:

@@ -48,8 +48,8 @@ class WebUsers:
     bcrypt runs once per credential: keyed digests of correct and refused ones are remembered, and
     those do not wait. Others wait in an order that keeps a flood of wrong passwords from delaying
     the right one: first credentials that were asked before, since a scraper repeats its own and a
-    guesser does not; then those from the address with the fewest refusals. A check of an unknown
-    user takes as long as one of a known user.
+    guesser does not; then those from the address with the fewest refusals. A refusal takes as long
+    for an unknown user as for any known one.
 
     Raises:
         ConfigError: a value is not a bcrypt hash, or a name is not valid in HTTP.
@@ -59,7 +59,7 @@ class WebUsers:
         self._hashes = {
             user.encode(): _check_user(path, user, text).encode() for user, text in hashes.items()
         }
-        self._slowest = max(self._hashes.values(), key=lambda hashed: hashed[4:6], default=b"")
+        self._slowest = max(self._hashes.values(), key=_cost, default=b"")
         self._secret = secrets.token_bytes(32)
         self._proven: dict[bytes, bytes] = {}
         self._unproven: _Recent[bytes, Admission] = _Recent(_MAX_REMEMBERED)
@@ -127,7 +127,7 @@ class WebUsers:
             verdict = Admission.BUSY
             try:
                 hashed = self._hashes.get(user, self._slowest)
-                matches = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
+                matches = await asyncio.to_thread(self._matches, password[:_LONGEST], hashed)
                 verdict = Admission.REFUSED
                 if matches and user in self._hashes:
                     self._proven[user] = digest
@@ -138,6 +138,17 @@ class WebUsers:
             finally:
                 del self._waiting[digest]
                 check.verdict.set_result(verdict)
+
+    def _matches(self, password: bytes, hashed: bytes) -> bool:
+        """Whether a password has a hash; if not, the time is that of the slowest hash.
+
+        Each unit of cost doubles the time, so one more round of each cost in between fills it up.
+        """
+        if bcrypt.checkpw(password, hashed):
+            return True
+        for cost in range(_cost(hashed), _cost(self._slowest)):
+            bcrypt.hashpw(password, b"$2b$%02d$" % cost + hashed[7:29])
+        return False
 
     def _digest(self, credentials: _Credentials) -> bytes:
         return hashlib.blake2b(b":".join(credentials), key=self._secret, digest_size=32).digest()
@@ -189,6 +200,11 @@ def _check_user(path: str, user: str, hashed: str) -> str:
         )
         raise ConfigError(path, f"basic_auth_users.{user}", problem)
     return hashed
+
+
+def _cost(hashed: bytes) -> int:
+    """The binary logarithm of the rounds of a hash."""
+    return int(hashed[4:6])
 
 
 def _credentials(header: str | None) -> _Credentials | None:

@@ -192,6 +192,7 @@ def client_config(
     {'bootstrap_servers': 'kafka:9092'}
     """
     config: dict[str, Any] = {}
+    unfilled: dict[str, Any] = {}
     problems: list[ConfigError] = []
     for written, raw in _flatten(table):
         name = written.replace(".", "_")
@@ -211,7 +212,7 @@ def client_config(
                 if isinstance(value, str) and isinstance(default, bool | int):
                     # A variable is text, and "false" would count as true.
                     value = msgspec.convert(value, type(default), strict=False)
-                config[name] = value
+                config[name], unfilled[name] = value, raw
             except ValueError as error:
                 problem = str(error)
         if problem is not None:
@@ -220,7 +221,7 @@ def client_config(
     if problems:
         first, *others = problems
         raise ConfigError(path, first.key, first.problem, *others)
-    return _checked(config, path)
+    return _checked(config, unfilled, path)
 
 
 def known_settings(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
@@ -287,8 +288,11 @@ def _fill(raw: Any, environment: Mapping[str, str]) -> Any:
     return FileText(text, partial(substitute, raw, environment)) if names_a_file(raw) else text
 
 
-def _checked(config: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """`config` with protocol and mechanism in capitals; raises if a client would ignore a part."""
+def _checked(config: Mapping[str, Any], unfilled: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """`config` with protocol and mechanism in capitals; raises if a client would ignore a part.
+
+    `unfilled`: the same settings with their ${...}, which errors print: a value may be secret.
+    """
     upper = ("security_protocol", "sasl_mechanism")
     config = {key: str(value).upper() if key in upper else value for key, value in config.items()}
     # kafka-python takes an unknown protocol for PLAINTEXT, and would send everything unencrypted.
@@ -307,9 +311,12 @@ def _checked(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     for key in filter(config.__contains__, _FILES):
         try:
             Path(config[key]).read_bytes()
-        except (OSError, TypeError) as error:
-            raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
+        except (OSError, TypeError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no path"
+            problem = f"the file {unfilled[key]!r} cannot be read ({reason})."
+            raise ConfigError(path, key, problem) from error
     servers = config.get("bootstrap_servers", "localhost")
+    written_servers = unfilled.get("bootstrap_servers")
     if "@" in str(servers):
         problem = "user information does not belong here; give sasl_plain_username and "
         raise ConfigError(path, "bootstrap_servers", f"{problem}sasl_plain_password.")
@@ -320,7 +327,7 @@ def _checked(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     ports = [port for _, port in split if port is not None]
     valid = all(port.isdecimal() and 0 < int(port) <= LARGEST_PORT for port in ports)
     if not texts or not valid or not all(host for host, _ in split):
-        problem = f"found {servers!r}; give HOST:PORT, for example 'broker-1:9092'."
+        problem = f"found {written_servers!r}; give HOST:PORT, for example 'broker-1:9092'."
         raise ConfigError(path, "bootstrap_servers", problem)
     return config
 
