@@ -1,9 +1,9 @@
-"""Shares and confidences in words, as every surface says them."""
+"""Shares, confidences and lists in words, as every surface says them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 _MANY: Final = 1e9
@@ -35,3 +35,14 @@ def confidence_text(confidence: float) -> str:
         ('95 %', '99.95 %')
     """
     return f"{100.0 * confidence:.10g} %"
+
+
+def list_text(names: Sequence[str]) -> str:
+    """Names as a list in a sentence.
+
+    Example:
+        >>> list_text(["ctr"]), list_text(["ctr", "mrr", "ndcg@10"])
+        ('ctr', 'ctr, mrr and ndcg@10')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -164,7 +164,8 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
 def test_a_table_tells_the_promise_the_lifts_and_the_checks(tmp_path: Path) -> None:
     call = ("compare", file_of(tmp_path, lift=0.5), "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
     table = printed(*call)
-    assert table.startswith(
+    assert table.startswith("Decision: treatment: ship: ctr is better (at most 5 % of such ")
+    assert table.splitlines()[1].startswith(
         "At most 5 % of verdicts and intervals are wrong, if you look once, at a planned time."
     )
     assert "are wrong, however often you look." in printed(*call, "--method", "anytime")

@@ -88,8 +88,10 @@ def test_unknown_values_are_absent() -> None:
 def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
     drawn = section(usual)
     coloured = re.findall(r'class="verdict (better|worse)">([^<]*)', drawn)
-    assert [kind for kind, _ in coloured] == ["better", "better", "worse", "worse"]
-    assert coloured[0][1].startswith("treatment is better: by at least ")
+    assert [kind for kind, _ in coloured] == ["worse", "better", "better", "worse", "worse"]
+    decision, better, *_ = (text for _, text in coloured)
+    assert decision == "Decision: treatment: do not ship: the guardrail of mrr is broken."
+    assert better.startswith("treatment is better: by at least ")
     assert coloured[-1][1] == "treatment breaks the guardrail of -1.0\N{NO-BREAK SPACE}%"
     assert drawn.count('class="verdict open"') == 1
     assert drawn.count('class="zero"') == len(usual.rows)

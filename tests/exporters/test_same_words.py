@@ -154,6 +154,37 @@ def _comparisons(stored: Stored) -> list[dict[str, Any]]:
     return rows
 
 
+def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
+    report = streameval.compare(str(stored.path))
+    expected = [f"Decision: {each.text}" for each in report.decisions]
+    decisions = {each.variant: each.decision for each in report.decisions}
+    found = re.compile(r"Decision: .*?\.(?=\n|</strong>)")
+    texts = {
+        "table": _command(stored, "compare"),
+        "report": _command(stored, "compare", "--format", "html"),
+        "page": stored.html,
+        "Python": repr(report),
+    }
+    said = {
+        name: found.findall(unescape(text).replace("\N{NO-BREAK SPACE}", " "))
+        for name, text in texts.items()
+    }
+    assert said == dict.fromkeys(texts, expected)
+    of_command = json.loads(_command(stored, "compare", "--format", "json"))
+    for answer in (of_command, stored.api["experiment"]):
+        assert [f"Decision: {each['text']}" for each in answer["decisions"]] == expected
+    rows = list(csv.DictReader(io.StringIO(_command(stored, "compare", "--format", "csv"))))
+    for each in (*rows, *_comparisons(stored)):
+        assert each["decision"] == decisions[each["variant"]]
+    text = PrometheusExporter(version="1").exposition(stored.snapshot).decode()
+    shipped = named(samples_of(text), "compare_ship")
+    assert {dict(labels)["variant"]: bool(value) for labels, value in shipped.items()} == {
+        variant: decision == "ship" for variant, decision in decisions.items()
+    }
+    # Not each is shipped.
+    assert run("compare", stored.path, "--fail-on", "wait").returncode == 1
+
+
 def test_a_reason_not_to_trust_has_the_same_words_everywhere(stored: Stored) -> None:
     troubles = streameval.compare(str(stored.path)).trouble
     expected = [f"Do not trust these numbers: {trouble}." for trouble in troubles]

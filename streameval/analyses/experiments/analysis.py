@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
+from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.reader import experiment_reader
 from streameval.analyses.experiments.settings import (
@@ -116,6 +116,18 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
             if row.guardrail is not None
         ],
     )
+    yield Gauge(
+        "compare_ship",
+        "1 if a variant may be shipped: a primary metric is better, none is worse and all "
+        "guardrails are kept; else 0. Absent without primary metrics.",
+        [
+            (
+                {"variant": found.variant, "control": report.control},
+                float(found.decision == Decision.SHIP),
+            )
+            for found in report.decisions
+        ],
+    )
     checks = report.checks
     yield Gauge(
         "audience_users",
@@ -134,7 +146,7 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
 def _answer(report: Report | None) -> Comparisons | None:
     if report is None:
         return None
-    return Comparisons(checks=report.checks, comparisons=report.rows)
+    return Comparisons(decisions=report.decisions, checks=report.checks, comparisons=report.rows)
 
 
 EXPERIMENTS: Final = Analysis(

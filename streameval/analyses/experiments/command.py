@@ -11,14 +11,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from typer import Option
 
-from streameval.analyses.experiments.checks import users_text
 from streameval.analyses.experiments.files import (
     CompareResult,
     ExperimentOptions,
     compare_variants,
     page_of_report,
 )
-from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
+from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.settings import (
     SINCE,
     DatedShares,
@@ -29,7 +28,9 @@ from streameval.analyses.experiments.settings import (
 )
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.analyses.experiments.words import (
+    checks_line,
     comparison_table,
+    decision_lines,
     guardrail_text,
     heaviest_weight,
     opening,
@@ -53,7 +54,6 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.inference.table import TextTable
-from streameval.inference.words import percent
 
 
 class FailureCondition(StrEnum):
@@ -62,6 +62,7 @@ class FailureCondition(StrEnum):
     WORSE = "worse"
     GUARDRAIL = "guardrail"
     UNTRUSTED = "untrusted"
+    WAIT = "wait"
 
 
 def _name_gaps(field: str | None) -> None:
@@ -170,7 +171,8 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             metavar="VERDICT",
             help="Exit with status 1 on this verdict: worse (of any metric), guardrail (one is "
-            "broken) or untrusted (a check failed). May be repeated.",
+            "broken), untrusted (a check failed) or wait (the decision is not to ship, of any "
+            "variant). May be repeated.",
         ),
     ] = []
 
@@ -249,6 +251,7 @@ def compare(
             "method": result.method,
             "confidence": levels.confidence,
             "precision": levels.precision,
+            "decisions": msgspec.to_builtins(result.report.decisions),
             "checks": msgspec.to_builtins(checks),
             "comparisons": list(map(_record, compared_rows)),
             "segments": list(map(_record, segments)),
@@ -256,7 +259,11 @@ def compare(
         lambda: _records(result),
         {"html": lambda: page_of_report(title_of(request.files), result, command_text())},
     )
+    decisions = result.report.decisions
+    if FailureCondition.WAIT in arms.fail_on and not decisions:
+        raise UsageError("--fail-on wait: only primary metrics decide; give one with --primary.")
     failures = {
+        FailureCondition.WAIT: any(found.decision != Decision.SHIP for found in decisions),
         FailureCondition.UNTRUSTED: bool(checks.trouble),
         FailureCondition.WORSE: any(row.verdict == Verdict.WORSE for row in compared_rows),
         FailureCondition.GUARDRAIL: any(
@@ -352,18 +359,14 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
 def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments, checks = result.report.rows, result.report.segments, result.report.checks
+    yield from decision_lines(result.report)
     yield from opening(result.report)
     if result.against is not None:
         yield f"Control is {result.against} of the same lists."
     if any(row.primary for row in rows):
         yield "* primary metric: it decides."
     yield from (comparison_table(of) for of in (rows, segments) if of)
-    since = result.experiment.since
-    days = "" if since is None else f" since {since}"
-    yield (
-        f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
-        f"lists without a user id {percent(checks.anonymous)}."
-    )
+    yield checks_line(result.report, result.experiment.since)
     yield from filter(None, (checks.period, checks.adjustment))
     if weight := heaviest_weight(rows):
         yield f"The group of users that weighs most: {' '.join(weight)}."

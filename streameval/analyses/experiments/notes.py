@@ -18,7 +18,7 @@ from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError
 from streameval.inference.days import period_text
 from streameval.inference.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS
-from streameval.inference.words import percent
+from streameval.inference.words import list_text, percent
 from streameval.statistics.arrays import IntArray
 
 _LONGER: Final = 0.01
@@ -178,19 +178,14 @@ def unlike_lengths(
     reasons = []
     if per_item:
         reasons.append(
-            f"{_list_of(per_item)} {'are' if len(per_item) > 1 else 'is'} per item shown"
+            f"{list_text(per_item)} {'are' if len(per_item) > 1 else 'is'} per item shown"
         )
     if cut:
         shorter = control if lift > 0 else variant
-        reasons.append(f"lists of {shorter} end before the cut-off of {_list_of(cut)}")
+        reasons.append(f"lists of {shorter} end before the cut-off of {list_text(cut)}")
     if reasons:
         how = "longer" if lift > 0 else "shorter"
         yield (
             f"lists of {variant} are {percent(abs(lift))} {how}: {', and '.join(reasons)}; read "
-            f"{_list_of(read)} with {'them' if len(per_item + cut) > 1 else 'it'}"
+            f"{list_text(read)} with {'them' if len(per_item + cut) > 1 else 'it'}"
         )
-
-
-def _list_of(texts: Sequence[str]) -> str:
-    *others, last = texts
-    return f"{', '.join(others)} and {last}" if others else last

@@ -1,4 +1,4 @@
-"""What a comparison can say, as codes: verdicts, those of guardrails, and why a verdict is open."""
+"""What an experiment can say, as codes: verdicts, why one is open, and decisions."""
 
 from __future__ import annotations
 
@@ -55,3 +55,14 @@ class OpenReason(Code):
     """The lift excludes 0, and the difference does not."""
     EITHER_SIDE = "either_side"
     """The interval covers 0."""
+
+
+class Decision(Code):
+    """What to do with a variant."""
+
+    SHIP = "ship"
+    """A primary metric is better, none is worse, and all guardrails are kept."""
+    WAIT = "wait"
+    DO_NOT_SHIP = "do not ship"
+    """A primary metric is worse, or a guardrail is broken."""
+    DO_NOT_TRUST = "do not trust"

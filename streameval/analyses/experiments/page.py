@@ -13,10 +13,11 @@ from streameval.analyses.experiments.checks import (
     users_by_variant,
 )
 from streameval.analyses.experiments.course import Day, SpanLift
-from streameval.analyses.experiments.outcomes import OPEN, GuardrailVerdict, Verdict
+from streameval.analyses.experiments.outcomes import OPEN, Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.analyses.experiments.words import (
+    decision_lines,
     e_value_text,
     guardrail_text,
     heaviest_weight,
@@ -37,6 +38,8 @@ _EVIDENCE: Final = 0.1, 1e5
 
 _YEAR: Final = 365
 
+_TONES: Final = {Decision.SHIP: "better", Decision.DO_NOT_SHIP: "worse"}
+
 
 def section(report: Report) -> str:
     """A table of all comparisons, and the checks."""
@@ -45,6 +48,10 @@ def section(report: Report) -> str:
     return render(
         "analyses/experiments/section.html",
         report=report,
+        decisions=[
+            (_TONES.get(found.decision, "open"), line)
+            for found, line in zip(report.decisions, decision_lines(report), strict=True)
+        ],
         opening=opening(report),
         table=_table(report) if rows else None,
         evidence=[

@@ -21,9 +21,11 @@ from streameval.analyses.experiments.files import (
 from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.settings import DatedShares, Experiment, Shares
 from streameval.analyses.experiments.statistics import compare_with_control
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, VariantDecision
 from streameval.analyses.experiments.words import (
+    checks_line,
     comparison_table,
+    decision_lines,
     opening,
     promise,
     verdict_text,
@@ -164,11 +166,24 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         """A `tabular` in LaTeX with a row for each comparison."""
         return latex_of(self._table())
 
+    @property
+    def decisions(self) -> Sequence[VariantDecision]:
+        """What to do with each variant: ship, wait, ...; empty without primary metrics."""
+        return self._result.report.decisions
+
     def __repr__(self) -> str:
-        return "\n".join([*opening(self._result.report), aligned_text(self._table()), *self.notes])
+        return "\n".join([*self._first_lines, aligned_text(self._table()), *self._last_lines])
 
     def _repr_html_(self) -> str:
-        return html_of(self._table(), " ".join([*opening(self._result.report), *self.notes]))
+        return html_of(self._table(), " ".join([*self._first_lines, *self._last_lines]))
+
+    @property
+    def _first_lines(self) -> list[str]:
+        return [*decision_lines(self._result.report), *opening(self._result.report)]
+
+    @property
+    def _last_lines(self) -> list[str]:
+        return [checks_line(self._result.report, self._result.experiment.since), *self.notes]
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))

@@ -71,7 +71,7 @@ from streameval.analyses.experiments.verdicts import (
     Report,
     correct_for_number,
     guardrail_verdict,
-    settle,
+    is_kept,
 )
 from streameval.analyses.experiments.words import in_words
 from streameval.catalogue.metric import Metric
@@ -215,8 +215,7 @@ def compare_with_control(
             *comparisons.notes(metrics, rows, checks.users),
         )
         checks = replace(checks, notes=notes)
-    rows = [settle(row, checks.trouble) for row in rows]
-    return in_words(Report(checks, rows, experiment.label, intervals))
+    return in_words(Report(checks, rows, experiment.label, intervals).settled())
 
 
 def with_segments(
@@ -261,7 +260,7 @@ def with_segments(
         else:
             drafts += of_segment
     rows = [*correct_for_number(drafts), *folded]
-    return in_words(report._replace(segments=[settle(row, report.checks.trouble) for row in rows]))
+    return in_words(report.divided(rows))
 
 
 def check_segment(
@@ -295,8 +294,7 @@ def check_segment(
             f"{worst}, although in all they are: compare within {segment} (--within {segment})"
         )
         checks = replace(checks, trouble=(*checks.trouble, trouble))
-    rows = [settle(row, checks.trouble) for row in report.rows]
-    return in_words(report._replace(checks=checks, rows=rows))
+    return in_words(report._replace(checks=checks).settled())
 
 
 def _items_read(arm: Variant, metric: Metric) -> float:
@@ -485,11 +483,14 @@ class _Comparisons:
         if objection is not None:
             comparison = distrusted(comparison, objection)
         limit = self._experiment.guardrails.get(metric.text)
-        guardrail: GuardrailVerdict | None = None
+        guardrail, within_limit = None, None
         if limit is not None:
             guarded = settings._replace(confidence=1.0 - alpha / self._guardrails)
             guardrail = guardrail_verdict(contrast, guarded, limit)
-            guardrail = guardrail if objection is None else GuardrailVerdict.DO_NOT_TRUST
+            alone = settings._replace(confidence=1.0 - alpha / (len(self._arms) - 1))
+            within_limit = is_kept(contrast, alone, limit)
+            if objection is not None:
+                guardrail, within_limit = GuardrailVerdict.DO_NOT_TRUST, False
         common = on_common_days(control, treatment)
         fields = asdict(comparison)
         if contrast is None:
@@ -514,6 +515,7 @@ class _Comparisons:
             among=self._primaries if primary else 1,
             guardrail=limit,
             guardrail_verdict=guardrail,
+            within_limit=within_limit,
             segment=segment,
             comparable=comparable if self.values else None,
         )

@@ -4,11 +4,16 @@ Of many comparisons, those that stand out are read, and their bounds are too goo
 itself. So a verdict and its bounds come from the same corrected interval: comparisons are selected
 by the procedure of Benjamini and Hochberg (e-BH over e-values), and the bounds of the R selected
 among m have the error rate R alpha / m (Benjamini, Yekutieli, 2005; Xu, Wang, Ramdas, 2022).
+
+A decision needs all guardrails to be kept. That they are is claimed falsely only if one that is not
+passes its own test, so each is tested at the whole error rate, one-sided (Berger, Multiparameter
+hypothesis testing and acceptance sampling, 1982). To ship needs a better metric besides, for the
+same reason without a part of the error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +22,13 @@ from msgspec.structs import asdict, replace
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import Comparison, Settings, judge, side_of_limit
 from streameval.analyses.experiments.course import Day, SpanLift
-from streameval.analyses.experiments.outcomes import OPEN, GuardrailVerdict, OpenReason, Verdict
+from streameval.analyses.experiments.outcomes import (
+    OPEN,
+    Decision,
+    GuardrailVerdict,
+    OpenReason,
+    Verdict,
+)
 from streameval.inference.contrasts import Contrast
 from streameval.statistics.intervals import Intervals
 
@@ -34,7 +45,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
         primary: whether the metric is primary.
         among: number of comparisons that share the error.
         guardrail: limit of the lift.
-        guardrail_verdict: verdict about the guardrail.
+        guardrail_verdict: verdict about the guardrail by itself.
         days_left: days until the lift has the configured precision, if its interval goes on to
             narrow as it did in the second half of the days; None with fewer than 4 days.
         detectable: lift that is found with these users in 8 of 10 experiments.
@@ -44,13 +55,16 @@ class Compared(Comparison, frozen=True, kw_only=True):
         segment: value of the segment that is compared; None for all users.
         comparable: share of the lists in values of the segment that both variants have, if they are
             compared within these; None if not.
-        open_reason: why the verdict is open; None for others.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
         raw_lift: the lift before it was adjusted by what users did before; None if it is not.
         known: share of the users of both arms who came in the days before; None likewise.
         narrower: share of the width of the lift's interval that adjusting saves, below 0 if it is
             wider; None likewise.
+        open_reason: why the verdict is open; None for others.
+        within_limit: whether the guardrail counts as kept in the decision, which needs all of them;
+            None without one.
+        decision: about the variant; None in a segment, and without primary metrics.
     """
 
     metric: str
@@ -66,12 +80,14 @@ class Compared(Comparison, frozen=True, kw_only=True):
     weekly: tuple[SpanLift, ...] = ()
     segment: str | None = None
     comparable: float | None = None
-    open_reason: OpenReason | None = None
     text: str = ""
     sentence: str = ""
     raw_lift: float | None = None
     known: float | None = None
     narrower: float | None = None
+    open_reason: OpenReason | None = None
+    within_limit: bool | None = None
+    decision: Decision | None = None
 
     @property
     def needed(self) -> float:
@@ -80,14 +96,42 @@ class Compared(Comparison, frozen=True, kw_only=True):
         return level if self.kind == "fixed" else 1.0 / level
 
 
+class VariantDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision about a variant, and the metrics that it follows from.
+
+    Attributes:
+        variant: value of the label.
+        decision: ship, wait, ...
+        better: primary metrics that are better.
+        worse: primary metrics that are worse.
+        kept: guardrails that are kept, all together.
+        broken: guardrails that are broken.
+        open: guardrails of which neither is known.
+        distrusted: primary metrics and guardrails whose estimate is not to be trusted.
+        text: the decision and its reason, the same on every surface.
+    """
+
+    variant: str
+    decision: Decision
+    better: tuple[str, ...] = ()
+    worse: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    distrusted: tuple[str, ...] = ()
+    text: str = ""
+
+
 class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
     """Variants against control.
 
     Attributes:
+        decisions: one for each variant, if there are primary metrics.
         checks: checks of the experiment's validity.
         comparisons: one for each metric and variant.
     """
 
+    decisions: Sequence[VariantDecision]
     checks: Checks
     comparisons: list[Compared]
 
@@ -102,6 +146,7 @@ class Report(NamedTuple):
         intervals: settings; the share `confidence` of verdicts and bounds is right, however many
             there are.
         segments: comparisons of each segment by itself, which share the error among themselves.
+        decisions: one for each variant, if there are primary metrics.
     """
 
     checks: Checks
@@ -109,19 +154,29 @@ class Report(NamedTuple):
     label: str
     intervals: Intervals
     segments: Sequence[Compared] = ()
+    decisions: Sequence[VariantDecision] = ()
 
     @property
     def control(self) -> str:
         """The variant that the others are compared with."""
         return next(iter(self.checks.users))
 
+    def settled(self) -> Report:
+        """The report with its decisions, and without verdicts if a check raised an alarm."""
+        rows = [_settled(row, self.checks.trouble) for row in self.rows]
+        decisions = decide(rows, self.checks.trouble)
+        by_variant = {decision.variant: decision.decision for decision in decisions}
+        rows = [replace(row, decision=by_variant.get(row.variant)) for row in rows]
+        return self._replace(rows=rows, decisions=decisions)
+
+    def divided(self, segments: Sequence[Compared]) -> Report:
+        """The report with the comparisons of each segment."""
+        return self._replace(segments=[_settled(row, self.checks.trouble) for row in segments])
+
     def untrusted(self, trouble: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
         checks = replace(self.checks, trouble=(*self.checks.trouble, trouble))
-        rows, segments = (
-            [settle(row, checks.trouble) for row in rows] for rows in (self.rows, self.segments)
-        )
-        return self._replace(checks=checks, rows=rows, segments=segments)
+        return self._replace(checks=checks).settled().divided(self.segments)
 
 
 class DraftComparison(NamedTuple):
@@ -171,12 +226,63 @@ def guardrail_verdict(
     return GuardrailVerdict.KEPT if is_kept else GuardrailVerdict.BROKEN
 
 
-def settle(row: Compared, trouble: Sequence[str]) -> Compared:
+def is_kept(contrast: Contrast | None, settings: Settings, limit: float) -> bool:
+    """Whether the one-sided bound of a lift, at the error rate of the settings, keeps a limit."""
+    two_sided = settings._replace(confidence=1.0 - 2.0 * settings.alpha)
+    return guardrail_verdict(contrast, two_sided, limit) == GuardrailVerdict.KEPT
+
+
+def decide(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantDecision]:
+    """What to do with each variant; nothing without primary metrics.
+
+    `trouble`: reasons not to trust any verdict.
+    """
+    decisions = []
+    for variant in dict.fromkeys(row.variant for row in rows if row.primary):
+        of_variant = [row for row in rows if row.variant == variant]
+        primary = [row for row in of_variant if row.primary]
+        guards = [row for row in of_variant if row.guardrail is not None]
+        found = VariantDecision(
+            variant=variant,
+            decision=Decision.WAIT,
+            better=_metrics(row for row in primary if row.verdict == Verdict.BETTER),
+            worse=_metrics(row for row in primary if row.verdict == Verdict.WORSE),
+            kept=_metrics(row for row in guards if row.within_limit),
+            broken=_metrics(
+                row for row in guards if row.guardrail_verdict == GuardrailVerdict.BROKEN
+            ),
+            open=_metrics(
+                row
+                for row in guards
+                if not row.within_limit and row.guardrail_verdict != GuardrailVerdict.BROKEN
+            ),
+            distrusted=_metrics(
+                row for row in [*primary, *guards] if row.verdict == Verdict.DO_NOT_TRUST
+            ),
+        )
+        if trouble or found.distrusted:
+            decision = Decision.DO_NOT_TRUST
+        elif found.worse or found.broken:
+            decision = Decision.DO_NOT_SHIP
+        elif found.better and not found.open:
+            decision = Decision.SHIP
+        else:
+            decision = Decision.WAIT
+        decisions.append(replace(found, decision=decision))
+    return decisions
+
+
+def _metrics(rows: Iterable[Compared]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.metric for row in rows))
+
+
+def _settled(row: Compared, trouble: Sequence[str]) -> Compared:
     """The row with the reason that it is open; without a verdict if a check raised an alarm."""
     if trouble and row.verdict not in (Verdict.TOO_FEW_USERS, Verdict.NOT_JUDGED):
         row = replace(row, verdict=Verdict.DO_NOT_TRUST)
         if row.guardrail is not None:
-            row = replace(row, guardrail_verdict=GuardrailVerdict.DO_NOT_TRUST)
+            distrusted = GuardrailVerdict.DO_NOT_TRUST
+            row = replace(row, guardrail_verdict=distrusted, within_limit=False)
     return replace(row, open_reason=_why_open(row) if row.verdict in OPEN else None)
 
 

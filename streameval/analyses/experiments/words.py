@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 from msgspec.structs import replace
 
 from streameval.accumulator.overlap import bias_text
+from streameval.analyses.experiments.checks import users_text
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.outcomes import (
     DECIDED,
     OPEN,
+    Decision,
     GuardrailVerdict,
     OpenReason,
     Verdict,
 )
-from streameval.analyses.experiments.verdicts import Compared, Report
+from streameval.analyses.experiments.verdicts import Compared, Report, VariantDecision
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.interval_formulas import FEWEST_GROUPS
 from streameval.inference.table import TextColumn, TextTable
-from streameval.inference.words import percent
+from streameval.inference.words import list_text, percent
 from streameval.statistics.intervals import Method
 
 _NOTHING: Final = "nothing to compare yet"
@@ -33,13 +36,81 @@ def in_words(report: Report) -> Report:
         [_row_in_words(row, report.control) for row in rows]
         for rows in (report.rows, report.segments)
     )
-    return report._replace(rows=rows, segments=segments)
+    decisions = [
+        replace(decision, text=_decision_text(decision, report)) for decision in report.decisions
+    ]
+    return report._replace(rows=rows, segments=segments, decisions=decisions)
+
+
+def _decision_text(found: VariantDecision, report: Report) -> str:
+    """The decision about a variant, and why."""
+    kept, reasons = _guardrails_text(found), list[str]()
+    wrong = _share_wrong(report.intervals.confidence)
+    match found.decision:
+        case Decision.SHIP:
+            wrong = (
+                f"at most {_share_wrong(report.intervals.confidence)} of such decisions are wrong"
+            )
+            reasons = [f"{_are(found.better, 'better')}{f' and {kept}' if kept else ''} ({wrong})"]
+        case Decision.DO_NOT_SHIP:
+            if found.worse:
+                reasons.append(_are(found.worse, "worse"))
+            if found.broken:
+                several = "guardrails of" if len(found.broken) > 1 else "guardrail of"
+                reasons.append(f"the {several} {_are(found.broken, 'broken')}")
+            reasons = [" and ".join(reasons)]
+        case Decision.WAIT:
+            if not found.better:
+                reasons.append("no primary metric is better yet")
+            if found.open:
+                keeps = (
+                    "keep within their limits" if len(found.open) > 1 else "keeps within its limit"
+                )
+                reasons.append(f"it is open whether {list_text(found.open)} {keeps}")
+            elif kept:
+                reasons.append(kept)
+        case Decision.DO_NOT_TRUST:
+            reasons = ["a check of the experiment failed"]
+            if not report.checks.trouble:
+                reasons = [_are(found.distrusted, "not to be trusted")]
+    return f"{found.variant}: {found.decision}: {'; '.join(reasons)}."
+
+
+def _are(metrics: Sequence[str], what: str) -> str:
+    return f"{list_text(metrics)} {'are' if len(metrics) > 1 else 'is'} {what}"
+
+
+def _guardrails_text(found: VariantDecision) -> str:
+    """That all guardrails are kept; empty without any."""
+    match len(found.kept):
+        case 0:
+            return ""
+        case 1:
+            return "the guardrail is kept"
+        case 2:
+            return "both guardrails are kept"
+        case number:
+            return f"all {number} guardrails are kept"
 
 
 def _row_in_words(row: Compared, control: str) -> Compared:
     verb = " is " if row.verdict in DECIDED else ": "
     text = f"{row.variant}{verb}{verdict_text(row)}"
     return replace(row, text=text, sentence=_sentence(row, control))
+
+
+def decision_lines(report: Report) -> list[str]:
+    """What to do with each variant, a line each; empty without primary metrics."""
+    return [f"Decision: {decision.text}" for decision in report.decisions]
+
+
+def checks_line(report: Report, since: date | None) -> str:
+    """The users of the variants: how they are split, and what they may not be."""
+    checks, days = report.checks, "" if since is None else f" since {since}"
+    return (
+        f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
+        f"lists without a user id {percent(checks.anonymous)}."
+    )
 
 
 def opening(report: Report) -> list[str]:
@@ -161,8 +232,13 @@ def promise(method: Method, confidence: float) -> str:
         "fixed": "if you look once, at a planned time",
         "anytime": "however often you look",
     }
-    wrong = f"{100.0 * (1.0 - confidence):.4g} %"
-    return f"At most {wrong} of verdicts and intervals are wrong, {looks[method]}."
+    return (
+        f"At most {_share_wrong(confidence)} of verdicts and intervals are wrong, {looks[method]}."
+    )
+
+
+def _share_wrong(confidence: float) -> str:
+    return f"{100.0 * (1.0 - confidence):.4g} %"
 
 
 def _sentence(row: Compared, control: str) -> str:
