@@ -163,8 +163,8 @@ def with_ids(config: Config, ids: IdKind) -> Config:
     return msgspec.structs.replace(config, event=event)
 
 
-def of_rows(config: Config) -> Config:
-    """The configuration without what rows of items have not."""
+def of_rows(config: Config, labels: Sequence[str] = ()) -> Config:
+    """The configuration without what rows of items have not; `labels`: of their users."""
     event = msgspec.structs.replace(config.event, rankers=None)
     rest = msgspec.structs.replace(config, event=event, windows=None, segments=[], dedup=None)
-    return relabel(rest, labels=[])
+    return relabel(rest, labels=[*labels])

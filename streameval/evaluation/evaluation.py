@@ -95,7 +95,8 @@ class Evaluation(Mapping[str, Reading]):
         setup = self._counted.setup
         config = setup.config or config_of(setup.given, setup.options)
         return with_ids(
-            of_rows(config) if setup.given.is_pair else config, self._counted.ids or "text"
+            of_rows(config, setup.labels) if setup.given.is_pair else config,
+            self._counted.ids or "text",
         )
 
     @property
@@ -288,6 +289,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     delimiter: str | None = None,
     ties: Ties | None = None,
     exclude: Any = None,
+    users: Any = None,
     catalog: int | str | os.PathLike[str] | Collection[Id] | None = None,
     popularity: Popularity | Mapping[Any, float] | None = None,
     similarity: Similarity | None = None,
@@ -311,7 +313,8 @@ def evaluate(  # noqa: PLR0913  each is an option
             the same shape, dense or sparse, whose entries are gains; or lists of items, or item ->
             gain. May be left out: a metric here counts as the first of `metrics`.
         metrics: for example "ndcg@10", or lists of them; from `config` if there are none.
-        by: fields or columns of the events to split by.
+        by: fields or columns of the events to split by; beside a truth, columns that say of which
+            group a user is, in the recommendations, the truth or `users`.
         every: length of spans of event time, for example "1h".
         columns: field -> column, where it has no usual name: {"item": "sku", "rating": "stars"},
             {"recommendations": "shown"}, {"truth.user": "member"}, {"time": "ts"}. None where there
@@ -326,6 +329,8 @@ def evaluate(  # noqa: PLR0913  each is an option
         ties: order of equal scores: "arrival", "id_desc" or "id_asc"; "worst" puts interactions
             last, "random" shuffles, equally each time.
         exclude: items of each user to leave out of the lists, in the forms of a truth.
+        users: a table of users and the labels to split by: a path, a frame, a mapping of users; of
+            lists and matrices also one label for each.
         catalog: the number of items, their ids, or a file of them.
         popularity: item -> number of users.
         similarity: of pairs of items.
@@ -381,7 +386,7 @@ def evaluate(  # noqa: PLR0913  each is an option
             every=every,
             intervals=intervals,
         )
-        given = given_of(recommendations, truth, exclude, options)
+        given = given_of(recommendations, truth, exclude, options, users)
         return Evaluation(count_given(Request(given, options), around))
 
 

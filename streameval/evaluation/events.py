@@ -6,7 +6,7 @@ Functions raise InputError for a column that is missing or has no lists, and for
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from typing import Any, Final, NamedTuple
@@ -221,7 +221,8 @@ class EventRows:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
         dimensions = None
         if self._labels:
-            named = [_label(block, fields.labels.get(name, name)) for name in self._labels]
+            found = [block.rows[fields.labels.get(name, name)] for name in self._labels]
+            named = [label_column(values.combine_chunks(), block.where) for values in found]
             dimensions = list(zip(*named, strict=True))
         return Decoded(batch=batch, dimensions=dimensions, indices=np.arange(len(batch)))
 
@@ -255,9 +256,11 @@ class EventRows:
             raise InputError("{problem}; correct the file.", problem=problem) from error
 
 
-def _label(block: RowBlock, field: str) -> list[str]:
-    """The text of each value of a label; those of a dictionary are made once."""
-    values = block.rows[field].combine_chunks()
+def label_column(values: Any, where: Callable[[int], str]) -> list[str]:
+    """The text of each value of a label; those of a dictionary are made once.
+
+    `where`: names a row, from 0.
+    """
     codes: Sequence[int] = range(len(values))
     if values.type.num_fields:
         names = values.to_pylist()
@@ -272,7 +275,7 @@ def _label(block: RowBlock, field: str) -> list[str]:
         row = next((row for row, value in rows if _is_refused(value)), 0)
         raise InputError(
             "{problem}; split by a column of short text or of integers.",
-            problem=f"{block.where(row)}: {refusal}",
+            problem=f"{where(row)}: {refusal}",
         ) from refusal
     return [texts[code] for code in codes]
 

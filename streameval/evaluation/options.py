@@ -74,7 +74,7 @@ _NAMES: Final = frozenset(
     {
         *("recommendations", "truth", "exclude", "by", "every", "columns", "time_unit", "config"),
         *("separator", "form", "header", "delimiter", "ties", "method", "processes", "catalog"),
-        *("label", "baseline", "within", "since", "shares"),
+        *("label", "baseline", "within", "since", "shares", "users"),
     }
 )
 """Settings that a sentence may name."""

@@ -14,6 +14,7 @@ from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
 from streameval.evaluation.options import InputError, Note, Setting, Ties
 from streameval.evaluation.rows import Side
+from streameval.events import Id
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IdColumn, Ragged
@@ -73,6 +74,12 @@ class Joined:
         self._order = order if self._left_out is None else order[~self._left_out[order]]
         self._note_repeats()
         self._order_ties()
+
+    @cached_property
+    def users(self) -> list[Id]:
+        """All users, in order of appearance."""
+        users: list[Id] = self._users.to_pylist()
+        return users
 
     def columns(
         self, every: int | None, *, users: bool, scores: bool

@@ -20,6 +20,7 @@ from streameval.evaluation.cells import ListColumn, is_list_type, is_text, lists
 from streameval.evaluation.coded import encoded, merged
 from streameval.evaluation.events import (
     id_column,
+    label_column,
     numbers_of,
     of_one_kind,
     time_column,
@@ -40,6 +41,7 @@ from streameval.evaluation.files import (
     suffix_of,
     table_name,
 )
+from streameval.evaluation.labels import LabelRows
 from streameval.evaluation.options import InputError, Note, Options, Setting, column
 from streameval.events.batch import IntArray
 from streameval.events.errors import SourceError, UsageError, suggestion
@@ -56,6 +58,7 @@ _OF_ONE_SIDE: Final = ("user", "item")
 FIELDS_OF_ROWS: Final = (
     *("user", "item", "score", "rank", "rating", "time"),
     *(f"{side}.{field}" for side in ("recommendations", "truth") for field in _OF_ONE_SIDE),
+    "users.user",
 )
 """Fields of rows that may be named."""
 
@@ -112,6 +115,7 @@ class Side(NamedTuple):
         idle: users without a row, whose list or interactions are empty, likewise; None without.
         notes: warnings about the columns.
         is_trec: whether the file is one of trec_eval.
+        labels: of the users, by which values are split; None without.
     """
 
     path: str
@@ -124,6 +128,7 @@ class Side(NamedTuple):
     idle: Any = None
     notes: Sequence[Note] = ()
     is_trec: bool = False
+    labels: LabelRows | None = None
 
     def take(self, rows: IntArray) -> Side:
         """These rows, in this order."""
@@ -189,7 +194,8 @@ class SideReader:
             )
         worth = rows.number(_USUAL[self._number], number, self._number)
         if worth is None and self._named(self._number) is not None:
-            unread = [name for name in rows.names if name not in (user, item, rank)]
+            known = (user, item, rank, *_label_columns(rows.names, options).values())
+            unread = [name for name in rows.names if name not in known]
             self._refuse_unread(rows, unread, has_rank=rank is not None)
         orders = rank is not None and ("rank" in options.columns or worth is None)
         ranks = times = None
@@ -207,7 +213,8 @@ class SideReader:
                 idle = id_column(frame.column(user or "user")).dictionary_encode()
         idle = None if idle is None or not len(idle) else idle
         found = (rows.users, rows.items, worth, times, ranks)
-        return Side(self._path, *found, orders, idle, self._notes)
+        labels = _label_rows(self._role, rows, rows.owning_users, options)
+        return Side(self._path, *found, orders, idle, self._notes, labels=labels)
 
     def _note(self, text: str, /, **values: Setting | str) -> None:
         self._notes.append(Note(text, **values))
@@ -228,6 +235,7 @@ class SideReader:
         read = {name: False for name in found.values() if name is not None}
         if not has_number or found["item"] is None:
             read = {name: False for name in names if names.count(name) == 1}
+        read |= dict.fromkeys(_label_columns(names, self._options).values(), False)
         return read | {name: True for role in _OF_ONE_SIDE if (name := found[role]) is not None}
 
     def _named(self, role: str) -> str | None:
@@ -312,12 +320,14 @@ class _ItemRows:
         names: of the columns, in order.
         chunks: the arrays of each column that all blocks have, by name.
         users, items: Arrow dictionaries of each row, once lists are exploded.
+        owning_users: of each row before.
         owners: the row of the table that each is from.
         idle: users whose list is empty; None without lists.
     """
 
     users: Any
     items: Any
+    owning_users: Any
     owners: IntArray | slice = slice(None)
     idle: Any = None
 
@@ -388,6 +398,7 @@ class _ItemRows:
             self.users = arrow().array(np.arange(self._starts[-1])).dictionary_encode()
         else:
             self.users = self._ids(user)
+        self.owning_users = self.users
         lists, example = self._lists_of(item, separator)
         if lists is None:
             self.items = self._ids(item)
@@ -495,6 +506,51 @@ def _without_maps(values: Any) -> Any:
 def _is_text(values: Any) -> bool:
     is_coded = arrow().types.is_dictionary(values.type)
     return is_text(values.type.value_type if is_coded else values.type)
+
+
+def _label_columns(names: Sequence[str], options: Options) -> dict[str, str]:
+    """The column of each label that a table has."""
+    found = {
+        label: _find_column(options.columns.get(label) or label, (), names) for label in options.by
+    }
+    return {label: name for label, name in found.items() if name is not None}
+
+
+def _label_rows(source: str, rows: _ItemRows, users: Any, options: Options) -> LabelRows | None:
+    """The labels in the columns of a table; None if values are not split."""
+    if not options.by:
+        return None
+    columns = {label: rows.column(at) for label, at in _label_columns(rows.names, options).items()}
+    texts = {label: label_column(column.values, column.where) for label, column in columns.items()}
+    return LabelRows(source, rows.names, users, texts)
+
+
+def read_labels(tables: Sequence[Table], options: Options) -> LabelRows | None:
+    """The labels in a table of users."""
+
+    def user_of(path: str, names: Sequence[str]) -> str:
+        named = options.columns.get("users.user") or options.columns.get("user")
+        found = _find_column(named, (), names) or _find_column("", _USUAL["user"], names)
+        if found is None:
+            raise InputError(
+                "{problem}; name it with {columns.users.user=NAME}.",
+                problem=f"{path}: no column has a usual name of the user; {listing(names)}",
+            )
+        return found
+
+    def select(path: str, names: Sequence[str]) -> Mapping[str, bool]:
+        columns = dict.fromkeys(_label_columns(names, options).values(), False)
+        return columns | {user_of(path, names): True}
+
+    blocks = [
+        block
+        for table in tables
+        for part in parts_of(table, options)
+        for block in blocks_of(part, select, options)
+    ]
+    rows = _ItemRows(table_name(tables[0]), blocks)
+    users = id_column(rows.column(user_of(table_name(tables[0]), rows.names)))
+    return _label_rows("users", rows, users.dictionary_encode(), options)
 
 
 def _concatenate(arrays: Sequence[Any]) -> Any:

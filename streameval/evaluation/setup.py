@@ -181,7 +181,8 @@ class Setup(NamedTuple):
         given, options, fields, every = self.given, self.options, self.fields, self.every
         reads = {metric.definition.reads for metric in self.metrics}
         per_user = any(metric.is_per_user for metric in self.metrics)
-        users = self.intervals is not None or per_user or "users" in reads
+        of_users = bool(given.is_pair and self.labels)
+        users = self.intervals is not None or per_user or of_users or "users" in reads
         needs = Needs(
             users=users,
             times=users or self.is_ordered or every is not None,
@@ -196,10 +197,10 @@ class Setup(NamedTuple):
             rows = EventRows(fields, self.labels, needs, options)
             return EventTables(given.events, rows, options)
         if given.kind == "aligned":
-            return listed_events(given)
+            return listed_events(given, options)
         if given.kind == "scores":
             depth = make_plan(self.metrics, None, MAX_ITEMS).depth
-            return scored_events(given, depth, options.ties, scores=needs.scores)
+            return scored_events(given, depth, options, scores=needs.scores)
         return joined_rows(given, options, fields, needs, every)
 
 
@@ -207,9 +208,9 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
     """What is counted for a request; of an analysis, with its table of the configuration."""
     given, options, added = request
     for field in options.columns if given.is_pair else ():
-        check_field(field, FIELDS_OF_ROWS)
-    if given.is_pair and options.by:
-        raise InputError("{by} splits events; {recommendations} and {truth} have no labels.")
+        check_field(field, [*FIELDS_OF_ROWS, *options.by])
+    if options.by and given.kind in ("aligned", "scores") and given.users is None:
+        raise InputError("{by} splits tables and events; give the labels of lists as {users}.")
     if not given.is_pair and options.ties is not None:
         raise InputError("{ties} is for {recommendations} with {truth}; leave it out.")
     # Only a daemon's configuration has what rankers need.
@@ -234,7 +235,7 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
     if given.is_pair:
         if config.windows is not None or config.segments or config.dedup is not None:
             notes = ["windows, segments and dedup need events; rows of items have none."]
-        config = of_rows(config)
+        config = of_rows(config, options.by)
     if given.is_columns and config.event.rankers:
         raise UsageError("lists of rankers are read from JSON lines, not from tables.")
     if given.kind == "tables" and config.event.types is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -25,7 +25,8 @@ from streameval.evaluation.files import (
     parts_of,
     table_name,
 )
-from streameval.evaluation.options import InputError, Note, Options, Ties
+from streameval.evaluation.labels import LabelRows, UserLabels
+from streameval.evaluation.options import InputError, Note, Options
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.rows import (
     Role,
@@ -33,10 +34,11 @@ from streameval.evaluation.rows import (
     SideReader,
     common_topics,
     is_trec,
+    read_labels,
     read_trec,
 )
 from streameval.evaluation.scores import are_scores, scored_columns
-from streameval.events import Batch, Event
+from streameval.events import Batch, Event, Id
 from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits
 from streameval.events.columns import Columns, read
 from streameval.events.errors import SourceError, UsageError
@@ -92,7 +94,7 @@ def _with_records(decoded: Decoded, partition: Partition, first: int, size: int 
     return Events(decoded, records, size)
 
 
-Rows: TypeAlias = Sequence[Table] | Side
+Rows: TypeAlias = list[Table] | Side
 """Files of rows, a frame, or rows that were read already."""
 
 
@@ -107,6 +109,7 @@ class Given(NamedTuple):
         recommendations: the rows of a pair.
         truth: likewise; or the interactions of lists and scores.
         exclude: rows, or lists, of items that each list leaves out; None for none.
+        users: tables of users and their labels; None for none.
     """
 
     kind: Literal["lines", "tables", "pair", "aligned", "scores", "state"]
@@ -115,6 +118,7 @@ class Given(NamedTuple):
     recommendations: Any = None
     truth: Any = None
     exclude: Any = None
+    users: Any = None
 
     @property
     def is_pair(self) -> bool:
@@ -127,7 +131,8 @@ class Given(NamedTuple):
         if self.kind == "tables":
             return list(self.events)
         sides = (self.recommendations, self.truth, self.exclude) if self.kind == "pair" else ()
-        return [table for side in sides if isinstance(side, list) for table in side]
+        tables = [table for side in sides if isinstance(side, list) for table in side]
+        return [*tables, *(self.users or ())]
 
     @property
     def is_columns(self) -> bool:
@@ -140,8 +145,36 @@ class Given(NamedTuple):
         return self.kind == "state"
 
 
-def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:
+def given_of(
+    recommendations: Any, truth: Any, exclude: Any, options: Options, users: Any = None
+) -> Given:
     """What a caller gave; refuses what has none of the forms that can be evaluated."""
+    given = _given_of(recommendations, truth, exclude, options)
+    if users is None:
+        return given
+    if not given.is_pair or given.truth is None:
+        raise InputError("{users} needs {truth}; events have labels of their own.")
+    if not options.by:
+        raise InputError("{users} needs {by}, the labels to split by.")
+    return given._replace(users=_users_of(users, options))
+
+
+def _users_of(users: Any, options: Options) -> Sequence[Table]:
+    """A table of users and their labels."""
+    if is_path(users):
+        return files_at(os.fspath(users))
+    if is_frame(users):
+        return [Frame("users", as_table(users))]
+    by_user = users if isinstance(users, Mapping) else dict(enumerate(users))
+    rows = [
+        each if isinstance(each, Mapping) else {options.by[0]: each} for each in by_user.values()
+    ]
+    columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
+    table = _table("users", {"user": [*by_user], **columns})
+    return [Frame("users", table, has_usual_names=True)]
+
+
+def _given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:
     if not is_frame(recommendations) and are_scores(recommendations):
         return Given("scores", ["the scores given"], recommendations, truth=truth, exclude=exclude)
     if truth is None:
@@ -251,7 +284,7 @@ def rows_of(role: Role, given: Any) -> Rows:
     if isinstance(given, Side):
         return given
     if is_path(given):
-        return files_at(os.fspath(given))
+        return [*files_at(os.fspath(given))]
     if is_frame(given):
         return [Frame(role, as_table(given))]
     by_user = _mapping(given)
@@ -385,7 +418,7 @@ class EventTables:
 class EventsInMemory:
     """Events of a caller's lists, scores or rows: a part for each span, counted by one process.
 
-    `spans`: the start of each, None for all time, with its events.
+    `spans`: the start of each, None for all time, with its events. `labels`: of their users.
     """
 
     sizes: Sequence[int] | None = None
@@ -396,9 +429,10 @@ class EventsInMemory:
         spans: Sequence[tuple[int | None, Any]],
         ids: IdKind | None,
         notes: Sequence[Note] = (),
+        labels: UserLabels | None = None,
     ) -> None:
         self.names, self.ids, self.notes = names, ids, notes
-        self._spans = spans
+        self._spans, self._labels = spans, labels
         self.parts = range(len(spans))
 
     def read(self, part: Any, search: Search) -> Iterator[Events]:
@@ -409,7 +443,8 @@ class EventsInMemory:
             batch = msgspec.structs.replace(batch, times=np.full(len(batch), start, np.int64))
         elif batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
-        decoded = Decoded(batch=batch, dimensions=None, indices=np.arange(len(batch)))
+        dimensions = None if self._labels is None else self._labels.of(batch.users or ())
+        decoded = Decoded(batch=batch, dimensions=dimensions, indices=np.arange(len(batch)))
         yield _with_records(decoded, Partition("recommendations", part), 0)
 
 
@@ -426,6 +461,7 @@ def joined_rows(
     recommendations = _side("recommendations", given.recommendations, options, clock, trec=trec)
     truth = _side("truth", given.truth, options, clock, trec=trec)
     notes = [*recommendations.notes, *truth.notes]
+    tables = [recommendations.labels, truth.labels]
     if trec:
         recommendations, truth, unmatched = common_topics(recommendations, truth)
         if unmatched:
@@ -434,7 +470,8 @@ def joined_rows(
     exclude = None
     if given.exclude is not None:
         # Every row is left out, whatever its rating.
-        plain = msgspec.structs.replace(options, columns={**options.columns, "rating": None})
+        columns = {**options.columns, "rating": None}
+        plain = msgspec.structs.replace(options, columns=columns, by=())
         exclude = _side("truth", given.exclude, plain, None)
         notes += exclude.notes
     ties = options.ties or ("id_desc" if trec else None)
@@ -447,7 +484,26 @@ def joined_rows(
         for start, columns in joined.columns(every, users=needs.users, scores=needs.scores)
     ]
     ids: IdKind = "integer" if joined.is_integer else "text"
-    return EventsInMemory(given.names, spans, ids, [*notes, *joined.notes])
+    notes += joined.notes
+    labels = _user_labels(given, options, joined.users, notes, tables)
+    return EventsInMemory(given.names, spans, ids, notes, labels)
+
+
+def _user_labels(
+    given: Given,
+    options: Options,
+    users: Collection[Id],
+    notes: list[Note],
+    tables: Sequence[LabelRows | None] = (),
+) -> UserLabels | None:
+    """The labels by which values are split; adds a note about users without one."""
+    if not options.by:
+        return None
+    own = None if given.users is None else read_labels(given.users, options)
+    labels = UserLabels(options.by, [table for table in (own, *tables) if table is not None])
+    note = labels.note(users)
+    notes += [] if note is None else [note]
+    return labels
 
 
 def _side(
@@ -458,7 +514,7 @@ def _side(
     *,
     trec: bool = False,
 ) -> Side:
-    if isinstance(rows, Side):
+    if not isinstance(rows, list):
         return rows
     if trec:
         return read_trec(table_name(rows[0]), role)
@@ -514,7 +570,7 @@ def truth_of(rows: Rows, options: Options) -> Side:
     return _side("truth", rows, options, None, trec=trec)
 
 
-def listed_events(given: Given) -> EventsInMemory:
+def listed_events(given: Given, options: Options) -> EventsInMemory:
     """A caller's lists, or events, as `Accumulator.update_many` takes them.
 
     Lists beside a truth belong to the users 0, 1, 2, ...
@@ -526,22 +582,29 @@ def listed_events(given: Given) -> EventsInMemory:
             lists, interactions = zip(*events, strict=True) if events else ((), ())
             users = list(range(len(events)))
             events = Batch(recommendations=[*lists], interactions=[*interactions], users=users)
-    return EventsInMemory(given.names, [(None, events)], checked_batch(None, events, _ANY)[0])
+    kind, batch = checked_batch(None, events, _ANY)
+    notes: list[Note] = []
+    numbers = range(len(batch))
+    if options.by and batch.users is None:
+        events = msgspec.structs.replace(events, users=np.arange(len(batch)))
+    labels = _user_labels(given, options, numbers, notes)
+    return EventsInMemory(given.names, [(None, events)], kind, notes, labels)
 
 
 def scored_events(
-    given: Given, depth: int | None, ties: Ties | None, *, scores: bool
+    given: Given, depth: int | None, options: Options, *, scores: bool
 ) -> EventsInMemory:
     """A matrix of scores: the best items of each user, some users at a time."""
     columns, undecided = scored_columns(
-        given.events, given.truth, given.exclude, ties, depth, with_scores=scores
+        given.events, given.truth, given.exclude, options.ties, depth, with_scores=scores
     )
     equal = Note(
         f"users whose scores are all equal: {undecided:,}; the first item comes first. "
         "{ties=worst} puts hits last, {ties=random} shuffles."
     )
-    spans = [(None, part) for part in columns]
-    return EventsInMemory(given.names, spans, "integer", [equal] if undecided else [])
+    spans, notes = [(None, part) for part in columns], [equal] if undecided else []
+    labels = _user_labels(given, options, range(np.shape(given.events)[0]), notes)
+    return EventsInMemory(given.names, spans, "integer", notes, labels)
 
 
 def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:

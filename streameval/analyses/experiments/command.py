@@ -235,7 +235,7 @@ def compare(
             for name, path in named_paths(arms.recommendations).items()
         }
         source = next(iter(models.values()), None) or events_given(
-            read.paths, how, pair.truth, pair.exclude
+            read.paths, how, truth=pair.truth, exclude=pair.exclude
         )
         request = Request(source, how, deciding_metrics(Experiment(**experiment)))
         options = ExperimentOptions(

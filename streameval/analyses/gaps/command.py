@@ -16,12 +16,15 @@ from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.options import NoEventsError, as_usage_error
 from streameval.evaluation.result import FileCounts, count
-from streameval.evaluation.setup import Request, setup_of
+from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.shell.options import (
     Format,
+    GroupOptions,
     IntervalOptions,
     MethodOption,
+    PairOptions,
     ReadOptions,
+    events_given,
     with_fields,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
@@ -40,9 +43,16 @@ from streameval.statistics.intervals import Intervals, Method
 def gaps(
     *,
     by: Annotated[
-        str, Option(metavar="FIELD", help="Field whose values are compared, like country.")
+        str,
+        Option(
+            metavar="FIELD",
+            help="Field whose values are compared, like country; or a column of --recommendations, "
+            "--truth or --users.",
+        ),
     ],
     read: ReadOptions,
+    groups: GroupOptions,
+    pair: PairOptions,
     intervals: IntervalOptions,
     method: MethodOption = None,
     format: Format = "table",  # noqa: A002  the option is called --format
@@ -51,6 +61,7 @@ def gaps(
 
     ```
     streameval gaps events.ndjson -m ndcg@10 -m ctr --by country
+    streameval gaps --recommendations recs.csv --truth truth.csv -m ndcg@10 --by segment
     streameval gaps state --by country    # what a daemon has saved, all partitions together
     ```
 
@@ -59,7 +70,19 @@ def gaps(
     and `__other__` are shown and not compared.
     """
     with as_usage_error(SourceError, InvalidEventError):
-        found, is_doubtful = _find(read.request(), by, method, intervals.given)
+        # The field is the only label.
+        options = read.options(by=[by], **pair.reading())
+        given = events_given(
+            read.paths,
+            options,
+            recommendations=groups.recommendations,
+            truth=pair.truth,
+            exclude=pair.exclude,
+            users=groups.users,
+        )
+        refuse_idle(options, given)
+        request = Request(given, options)
+        found, is_doubtful = _find(request, by, method, intervals.given)
     forms = Forms(
         partial(_parts, found, by),
         lambda: {"by": by, "gaps": msgspec.to_builtins(found)},
@@ -90,8 +113,7 @@ def _find(
             problem = f"--by {by}: neither a label nor a segment of the state: {choices}."
             raise UsageError(f"{problem}{suggestion(by, names)}")
     else:
-        # The field is the only label.
-        alone = without_sets(request, SURROUNDINGS).with_options(by=[by], intervals=Intervals())
+        alone = without_sets(request, SURROUNDINGS).with_options(intervals=Intervals())
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
     how = replace(counted.intervals, **intervals)
     found = gaps_in(counted.families, by, how, kind, texts)

@@ -12,6 +12,7 @@ from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
+    GroupOptions,
     PairOptions,
     ReadOptions,
     ReportFormat,
@@ -27,7 +28,11 @@ class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `evaluate` alone."""
 
     by: Annotated[
-        list[str], Option(help="Split by this field of the events; may be repeated.")
+        list[str],
+        Option(
+            help="Split by this field of the events, or by this column of --recommendations, "
+            "--truth or --users; may be repeated."
+        ),
     ] = []
     catalog: Annotated[
         str | None, Option(help="Number of items in the catalogue, or a file of their ids.")
@@ -36,10 +41,6 @@ class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(help="Length of the spans of event time to split by, for example 1h."),
     ] = None
-    recommendations: Annotated[
-        str | None,
-        Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
-    ] = None
 
 
 @with_fields
@@ -47,6 +48,7 @@ def evaluate(
     *,
     read: ReadOptions,
     split: EvaluateOptions,
+    groups: GroupOptions,
     pair: PairOptions,
     format: ReportFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
@@ -59,6 +61,7 @@ def evaluate(
     streameval evaluate events.csv -m ctr --column interactions=clicks --separator 'clicks=;'
     streameval evaluate s3://shop/logs/2026/ -m ctr --by variant --processes 8
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
+    streameval evaluate --recommendations recs.csv --truth truth.csv -m ndcg@10 --by segment
     streameval evaluate events.ndjson -m ndcg@10 --by variant --format html > report.html
     ```
 
@@ -83,7 +86,9 @@ def evaluate(
         inputs["catalog"] = int(split.catalog) if split.catalog.isdecimal() else split.catalog
     options = read.options(by=split.by, every=split.every, inputs=inputs, **pair.reading())
     with as_usage_error(SourceError, InvalidEventError):
-        given = files_given(read.paths, split.recommendations, pair.truth, pair.exclude, options)
+        given = files_given(
+            read.paths, groups.recommendations, pair.truth, pair.exclude, options, groups.users
+        )
         counted = count_given(Request(given, options), SURROUNDINGS)
     write_series(counted.spans, format, title_of(counted.names))
     if counted.is_doubtful:

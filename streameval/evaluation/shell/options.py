@@ -172,6 +172,22 @@ class PairOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of commands that split the values of recommendations and truth by users."""
+
+    recommendations: Annotated[
+        str | None,
+        Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
+    ] = None
+    users: Annotated[
+        str | None,
+        Option(
+            help="(user, label, ...) rows, for --by with --recommendations and --truth, where "
+            "neither has the label as a column."
+        ),
+    ] = None
+
+
 class IntervalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of commands that judge."""
 
@@ -259,6 +275,7 @@ def files_given(
     truth: str | None,
     exclude: str | None,
     options: Options,
+    users: str | None = None,
 ) -> Given:
     """What a command names: files of events, or a pair; refuses both, and half of a pair."""
     both = "--recommendations with --truth"
@@ -266,18 +283,25 @@ def files_given(
         if not paths and options.config is None:
             problem = f"missing argument 'PATH...', or {both}"
             raise UsageError(f"{problem}; see `streameval evaluate -h`.")
-        return given_of(paths, None, exclude, options) if paths else Given("lines", [])
+        return given_of(paths, None, exclude, options, users) if paths else Given("lines", [])
     if recommendations is None or truth is None:
         raise UsageError("--recommendations and --truth belong together; give both.")
     if paths:
         raise UsageError(f"found {paths[0]!r} and {both}; give one or the other.")
-    return given_of(recommendations, truth, exclude, options)
+    return given_of(recommendations, truth, exclude, options, users)
 
 
 def events_given(
-    paths: Sequence[str], options: Options, truth: str | None = None, exclude: str | None = None
+    paths: Sequence[str],
+    options: Options,
+    *,
+    recommendations: str | None = None,
+    truth: str | None = None,
+    exclude: str | None = None,
+    users: str | None = None,
 ) -> Given:
-    """Files of events, or stores of checkpoints, that a command or its configuration names."""
-    if truth is None and exclude is None and any(map(is_store, paths)):
+    """What a command names, or stores of checkpoints, which stand alone."""
+    alone = recommendations is truth is exclude is users is None
+    if alone and any(map(is_store, paths)):
         return Given("state", paths)
-    return files_given(paths, None, truth, exclude, options)
+    return files_given(paths, recommendations, truth, exclude, options, users)

@@ -1,0 +1,113 @@
+"""Labels of users, from columns of the tables that are joined: values split by user group.
+
+Functions raise InputError for a label that no table has, and for a user with two values of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.decoding.values import MISSING_LABEL
+from streameval.evaluation.coded import merged
+from streameval.evaluation.files import arrow, listing
+from streameval.evaluation.options import InputError, Note
+from streameval.events import Id
+
+
+class LabelRows(NamedTuple):
+    """Labels in the rows of a table.
+
+    Attributes:
+        source: of the table: recommendations, truth or users.
+        names: of all columns.
+        users: Arrow dictionary of the user of each row.
+        texts: of each label that the table has, one for each row.
+    """
+
+    source: str
+    names: Sequence[str]
+    users: Any
+    texts: Mapping[str, Sequence[str]]
+
+
+class UserLabels:
+    """The value of each label for each user; that of a user without one is `__missing__`.
+
+    Args:
+        labels: names.
+        tables: that may have them. A label that the users' own table has is read from it alone, and
+            otherwise from both recommendations and truth.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> users = pa.array([7, 8]).dictionary_encode()
+        >>> rows = LabelRows("truth", ["user", "plan"], users, {"plan": ["a", "b"]})
+        >>> UserLabels(["plan"], [rows]).of([8, 9])
+        [('b',), ('__missing__',)]
+    """
+
+    def __init__(self, labels: Sequence[str], tables: Sequence[LabelRows]) -> None:
+        self._names = ", ".join(map(repr, labels))
+        self._of_label = [self._values(label, tables) for label in labels]
+
+    def of(self, users: Iterable[Id | None]) -> list[tuple[str, ...]]:
+        """The values of all labels of each user."""
+        # Integers and text of the same digits are one user, as in joined rows.
+        return [
+            tuple([values.get(user, MISSING_LABEL) for values in self._of_label])
+            for user in map(str, users)
+        ]
+
+    def note(self, users: Collection[Id]) -> Note | None:
+        """A warning about users without any label; refuses labels of other users alone."""
+        without = sum({*values} == {MISSING_LABEL} for values in self.of(users))
+        if without and without == len(users):
+            known = next((user for values in self._of_label for user in values), None)
+            found = f"one user is {next(iter(users))!r:.40}, and one with a label {known!r:.40}"
+            raise InputError(
+                "no user has a value of {names}: {found}; write their ids alike.",
+                names=self._names,
+                found=found,
+            )
+        if not without:
+            return None
+        return Note(
+            f"users without a value of {{names}}: {without:,} of {len(users):,}, which are a group "
+            "of their own, {missing}.",
+            names=self._names,
+            missing=MISSING_LABEL,
+        )
+
+    def _values(self, label: str, tables: Sequence[LabelRows]) -> Mapping[str, str]:
+        having = [table for table in tables if label in table.texts]
+        having = [table for table in having if table.source == "users"] or having
+        if not having:
+            columns = "; ".join(f"{table.source}: {listing(table.names)}" for table in tables)
+            raise InputError(
+                "no table has a column {label} to split by; give one that has, or a table of users "
+                "and their labels as {users}. {columns}.",
+                label=repr(label),
+                columns=columns,
+            )
+        ids, of_users = merged([table.users for table in having])
+        kind = arrow().large_string()
+        texts = arrow().array([text for table in having for text in table.texts[label]], kind)
+        words = texts.dictionary_encode()
+        known = arrow("compute").not_equal(texts, MISSING_LABEL).to_numpy(zero_copy_only=False)
+        size = max(1, len(words.dictionary))
+        pairs = np.concatenate(of_users) * size + words.indices.to_numpy()
+        pairs = np.unique(pairs[known])
+        owners, codes = np.divmod(pairs, size)
+        again = np.flatnonzero(np.diff(owners) == 0)
+        names, values = list(map(str, ids.to_pylist())), words.dictionary.to_pylist()
+        if again.size:
+            first, second = (values[codes[at]] for at in (again[0], again[0] + 1))
+            user = names[owners[again[0]]]
+            raise InputError(
+                "{problem}; {by} needs one value for each user. Give it, or a table as {users}.",
+                problem=f"user {user!r:.40} has the {label} {first!r:.40} and {second!r:.40}",
+            )
+        return {names[owner]: values[code] for owner, code in zip(owners, codes, strict=True)}
