@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,11 @@ _Total: TypeAlias = Callable[[FloatArray], FloatArray]
 """The sum over days, or the sum up to each day: shape (days, n) to (1 or days, n)."""
 
 
+Basis: TypeAlias = Literal["lift", "difference", "roots"]
+"""What a contrast can be tested by: the lift and the difference; the difference alone; or, of an
+arm whose values are all 0, the difference of square roots."""
+
+
 class Contrast(NamedTuple):
     """Two arms on the days that both have.
 
@@ -37,12 +42,16 @@ class Contrast(NamedTuple):
         by_value: effective number of groups minus 1 if a group counts by its share of the values,
             as far as chance explains the shares; the smaller of both arms.
         skewness: squared skewness of the difference if both arms have the tail of the larger one.
+        scale: variance of the treatment's mean by that of control's, for lists that vary alike.
+        is_signed: whether any group sum is below 0, so that a mean near 0 is no rare event.
     """
 
     control: Estimate
     treatment: Estimate
     by_value: float
     skewness: float
+    scale: float = 1.0
+    is_signed: bool = False
 
     def with_values(self, control: float | None, treatment: float | None) -> Contrast:
         """The contrast with the exact values of both arms, where they are known."""
@@ -66,13 +75,46 @@ class Contrast(NamedTuple):
     @property
     def shortfall(self) -> float:
         """How many times as many users the smaller arm needs; at most 1 if it has enough."""
-        effective = max(min(self.groups, self.by_value) + 1.0, sys.float_info.min)
+        worth = self.groups if self.is_signed else min(self.groups, self.by_value)
+        effective = max(worth + 1.0, sys.float_info.min)
         return max((FEWEST_GROUPS + 1) / effective, self.skewness / MOST_SKEWED)
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are enough users, and both values are above 0."""
-        return self.shortfall <= 1 and min(self.control.value, self.treatment.value) > 0
+        """Whether there are enough users for a lift, and both values are surely above 0."""
+        arms = self.control, self.treatment
+        return (
+            self.shortfall <= 1
+            and min(arm.value for arm in arms) > 0
+            and (not self.is_signed or all(arm.is_usable for arm in arms))
+        )
+
+    @property
+    def basis(self) -> Basis | None:
+        """What the arms can be compared by; None with too few users, or nothing to compare."""
+        if self.is_usable:
+            return "lift"
+        if self.shortfall > 1:
+            return None
+        if self.is_signed:
+            return "difference"
+        return "roots" if max(self.control.value, self.treatment.value) > 0 else None
+
+    def root_effect(self, limit: float = 0.0) -> tuple[float, float]:
+        """The difference of the square roots of the means, one of which is 0, and its error.
+
+        The arm without a value has no variance of its own: it has the one that the other arm
+        foretells, for the mean of both if they are alike. `limit`: lift to count from.
+        """
+        lost = self.treatment.value <= 0
+        arm = self.control if lost else self.treatment
+        value = (1.0 + limit) * arm.value if lost else arm.value
+        # Variance of the mean that is 0 by that of the other, for as many clicks.
+        ratio = self.scale if lost else 1.0 / self.scale
+        foretold = arm.relative_variance * ratio
+        pooled = value * ratio / (1.0 + ratio)
+        error = math.sqrt((arm.relative_variance * value + foretold * pooled) / 4.0)
+        return math.copysign(math.sqrt(value), -lost or 1.0), error
 
 
 def contrasts(
@@ -117,7 +159,10 @@ def contrasts(
         arms.append(spread)
         estimates.append([Estimate(*row, abs(row[0])) for row in rows])
     by_value, skewness = _by_value(*arms).tolist(), _skewness(*arms).tolist()
-    return [Contrast(*row) for row in zip(*estimates, by_value, skewness, strict=True)]
+    scales = (arms[1].scale / arms[0].scale).tolist()
+    signed = [any(bool((column < 0).any()) for column in values)] * len(scales)
+    compared: zip[Any] = zip(*estimates, by_value, skewness, scales, signed, strict=True)
+    return [Contrast(*row) for row in compared]
 
 
 def _weighted(

@@ -332,7 +332,7 @@ def test_inconsistent_settings_are_refused(experiment: Experiment, message: str)
             (variant(1, groups=16, lists=2), variant(2, groups=16, lists=2)),
             "too few users: those of the smaller variant are worth 1.8 equally active ones, ",
         ),
-        ((variant(1), variant(2, 0.0)), "nothing to compare yet: ctr of treatment is 0."),
+        ((variant(1, 0.0), variant(2, 0.0)), "nothing to compare yet: ctr of control is 0."),
         ((variant(1, 1.0), variant(2, 1.0)), "not enough evidence yet: all users are alike"),
     ],
 )

@@ -34,7 +34,7 @@ from streameval.inference.interval_formulas import (
     normal_reach,
     standard_error,
 )
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method
 
 _LARGEST_LOG: Final = 700.0
@@ -51,7 +51,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         difference: treatment minus control; None if no day has lists of both arms.
         low: lower bound of the difference; None without enough data.
         high: upper bound.
-        lift: relative difference, treatment / control - 1; None unless both are above 0.
+        expected: the value of an arm whose values are all 0, if both arms were alike: it has lost
+            its interactions, or their record; None for others.
+        lift: relative difference, treatment / control - 1; None unless both are above 0, or the
+            treatment's values are all 0. Without it, the bounds of the difference decide.
         lift_low: lower bound of the lift; None without enough data.
         lift_high: upper bound.
         evidence: e-value against "no difference", up to 1e300: 1 is no evidence; without a
@@ -78,6 +81,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None = None
     low: float | None = None
     high: float | None = None
+    expected: float | None = None
     lift: float | None = None
     lift_low: float | None = None
     lift_high: float | None = None
@@ -149,70 +153,106 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     if contrast is None:
         return Comparison(kind=settings.method, confidence=confidence)
     first, other, *_ = contrast
-    positive, moves = min(first.value, other.value) > 0, other.moves - first.moves
+    moves, basis = other.moves - first.moves, contrast.basis
     whole = math.hypot(*moves.tolist())
+    has_lift = min(first.value, other.value) > 0 and basis != "difference"
+    is_short = (has_lift or contrast.is_signed) and contrast.shortfall > 1
     comparison = Comparison(
         control=first.value,
         treatment=other.value,
         difference=other.value - first.value,
-        lift=_ratio(contrast) - 1 if positive else None,
+        lift=_ratio(contrast) - 1 if has_lift else None,
         groups=contrast.groups,
         heaviest=(float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0,
-        shortfall=contrast.shortfall if positive and contrast.shortfall > 1 else None,
-        is_skewed=positive and contrast.is_skewed,
+        shortfall=contrast.shortfall if is_short else None,
+        is_skewed=is_short and contrast.is_skewed,
         kind=settings.method,
         confidence=confidence,
     )
-    if not contrast.is_usable:
+    if basis is None:
         return comparison
-    plain, relative = _tests(contrast, settings)
-    if plain is None or relative is None:
+    tests = _tests(contrast, settings)
+    if not tests:
         return replace(comparison, verdict=Verdict.OPEN)
-    # The evidence is the smaller of those of difference and lift.
-    evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
+    # The evidence is the smallest of the tests.
+    evidence = min(math.log(LARGEST_EVIDENCE), *(test.log_evidence for test in tests))
     comparison = replace(
         comparison,
-        low=plain.low,
-        high=plain.high,
-        lift_low=math.expm1(relative.low),
-        lift_high=math.expm1(min(relative.high, _LARGEST_LOG)),
+        **_bounds(contrast, tests),
         evidence=math.exp(evidence),
-        p_value=min(max(plain.p_value, relative.p_value), 1.0),
+        p_value=min(max(test.p_value for test in tests), 1.0),
     )
-    verdict = Verdict.OPEN
+    verdict, most = Verdict.OPEN, comparison.largest_lift
     if comparison.excludes_zero and settings.higher_is_better is None:
         verdict = Verdict.DIFFERENT
     elif comparison.excludes_zero:
         rises = other.value > first.value
         verdict = Verdict.BETTER if rises is settings.higher_is_better else Verdict.WORSE
-    elif (comparison.largest_lift or 0.0) <= settings.precision:
+    elif most is not None and most <= settings.precision:
         verdict = Verdict.NO_DIFFERENCE
     return replace(comparison, verdict=verdict)
+
+
+def _bounds(contrast: Contrast, tests: Sequence[_Tested]) -> dict[str, float | None]:
+    """The bounds of difference and lift, as far as the basis of the contrast has them."""
+    if contrast.basis != "roots":
+        plain, *relative = tests
+        bounds: dict[str, float | None] = {"low": plain.low, "high": plain.high}
+        for of_lift in relative:
+            bounds["lift_low"] = math.expm1(of_lift.low)
+            bounds["lift_high"] = math.expm1(min(of_lift.high, _LARGEST_LOG))
+        return bounds
+    (roots,) = tests
+    value = max(contrast.control.value, contrast.treatment.value)
+    low, high = (
+        min(max(bound * math.sqrt(value), -value), value) for bound in (roots.low, roots.high)
+    )
+    bounds = {"low": low, "high": high, "expected": value}
+    if contrast.treatment.value <= 0:
+        bounds |= {"lift": -1.0, "lift_low": -1.0, "lift_high": high / value}
+    return bounds
 
 
 def side_of_limit(
     contrast: Contrast, settings: Settings, limit: float
 ) -> Literal["above", "below", "unknown"]:
-    """On which side of a limit the lift is; like a verdict, by the difference and by the lift."""
-    plain, relative = _tests(contrast, settings, limit)
-    if plain is None or relative is None:
-        return "unknown"
-    if min(plain.low, relative.low) > 0:
+    """On which side of a limit the lift is, by all tests that a verdict reads."""
+    tests = _tests(contrast, settings, limit)
+    if tests and all(test.low > 0 for test in tests):
         return "above"
-    return "below" if max(plain.high, relative.high) < 0 else "unknown"
+    return "below" if tests and all(test.high < 0 for test in tests) else "unknown"
 
 
-def _tests(
-    contrast: Contrast, settings: Settings, limit: float = 0.0
-) -> tuple[_Tested | None, _Tested | None]:
-    """Tests of the difference and of the logarithm of the lift, both counted from a limit."""
+def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_Tested]:
+    """Tests of a contrast that can be compared, counted from a limit; none if nothing varies.
+
+    Of the difference and of the logarithm of the lift; see `Basis` for the other cases.
+    """
     first, other, *_ = contrast
-    scale, groups = 1.0 + limit, contrast.groups
-    moves = other.moves - scale * first.moves
-    plain = _test_effect(settings, groups, other.value - scale * first.value, moves, first.value)
-    moves = other.moves / other.value - first.moves / first.value
-    relative = _test_effect(settings, groups, math.log(_ratio(contrast) / scale), moves, 1.0)
-    return plain, relative
+    groups = contrast.groups
+    if contrast.basis == "roots":
+        effect, error = contrast.root_effect(limit)
+        # The precision of a mean is half of that of its root.
+        tests = [_test_effect(settings, groups, effect, error, 0.5 * effect)]
+    elif contrast.basis == "difference":
+        # Below 0, too, a limit of -5 % lets a value fall by 5 % of its size.
+        scale = 1.0 + limit * math.copysign(1.0, first.value)
+        error = standard_error(other.moves - scale * first.moves)
+        unit = max(abs(first.value), abs(other.value), error)
+        tests = [_test_effect(settings, groups, other.value - scale * first.value, error, unit)]
+    else:
+        scale = 1.0 + limit
+        effects = other.value - scale * first.value, math.log(_ratio(contrast) / scale)
+        moves = (
+            other.moves - scale * first.moves,
+            other.moves / other.value - first.moves / first.value,
+        )
+        tests = [
+            _test_effect(settings, groups, effect, standard_error(of_effect), unit)
+            for effect, of_effect, unit in zip(effects, moves, (first.value, 1.0), strict=True)
+        ]
+    varying = [test for test in tests if test is not None]
+    return varying if len(varying) == len(tests) else []
 
 
 def _ratio(contrast: Contrast) -> float:
@@ -335,13 +375,13 @@ class _Tested(NamedTuple):
 
 
 def _test_effect(
-    settings: Settings, groups: float, effect: float, moves: FloatArray, unit: float
+    settings: Settings, groups: float, effect: float, error: float, unit: float
 ) -> _Tested | None:
     """Test an effect; None if it does not vary between groups.
 
     `groups`: degrees of freedom. `unit`: the value that `precision` is relative to.
     """
-    error, alpha = standard_error(moves), settings.alpha
+    alpha = settings.alpha
     if error <= NOISE * abs(unit):
         return None
     scale = settings.precision * abs(unit)

@@ -21,6 +21,7 @@ from streameval.analyses.experiments.words import (
     e_value_text,
     guardrail_text,
     heaviest_weight,
+    interval_text,
     open_sentence,
     opening,
 )
@@ -88,7 +89,7 @@ def _table(report: Report) -> TextTable[Compared]:
         TextColumn("lift", lambda row: _lift(row.lift), "right"),
         TextColumn(
             "interval of the lift",
-            lambda row: lift_bounds(row.lift_low, row.lift_high),
+            interval_text,
             plot=lambda row: _plot(row, ends),
         ),
         TextColumn(report.control, lambda row: number(row.control), "right"),
@@ -140,7 +141,7 @@ def _ends(rows: Sequence[Compared]) -> tuple[float, float]:
 
 
 def _plot(row: Compared, ends: tuple[float, float]) -> ForestPlot:
-    words = lift_bounds(row.lift_low, row.lift_high)
+    words = interval_text(row)
     if row.lift is not None:
         words = f"lift {percent(row.lift, '+')}, {words}"
     return ForestPlot(row.lift, row.lift_low, row.lift_high, ends, words)

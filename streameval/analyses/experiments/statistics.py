@@ -534,7 +534,7 @@ class _Comparisons:
             self._method, self._intervals.precision, 1.0 - alpha, level=level, cells=self.cells
         )
         course = course_of(*arms, self._covariates(metric, row.variant), cells=self.cells)
-        if row.lift_low is not None:
+        if row.lift_low is not None and row.expected is None:
             row = replace(
                 row,
                 days_left=days_left(course, settings),

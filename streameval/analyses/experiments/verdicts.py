@@ -217,7 +217,7 @@ def guardrail_verdict(
     contrast: Contrast | None, settings: Settings, limit: float
 ) -> GuardrailVerdict:
     """The verdict of a guardrail: whether the lift is beyond its limit."""
-    if contrast is None or not contrast.is_usable:
+    if contrast is None or contrast.basis is None:
         return GuardrailVerdict.TOO_FEW_USERS
     side = side_of_limit(contrast, settings, limit)
     if side == "unknown":
@@ -289,15 +289,13 @@ def _settled(row: Compared, trouble: Sequence[str]) -> Compared:
 def _why_open(row: Compared) -> OpenReason:
     if row.verdict == Verdict.TOO_FEW_USERS:
         values = row.control, row.treatment
-        for value in values:
-            if value is None:
-                return OpenReason.NO_LISTS
-            if value <= 0:
-                return OpenReason.NO_VALUE
-        if row.difference is None:
-            return OpenReason.NO_COMMON_DAY
-        return OpenReason.SKEWED if row.is_skewed else OpenReason.FEW_USERS
-    if row.lift_low is None or row.lift_high is None:
+        if None in values:
+            return OpenReason.NO_LISTS
+        if row.shortfall is not None:
+            return OpenReason.SKEWED if row.is_skewed else OpenReason.FEW_USERS
+        return OpenReason.NO_COMMON_DAY if row.difference is None else OpenReason.NO_VALUE
+    if row.low is None:
         return OpenReason.NO_SPREAD
-    covers = row.lift_low <= 0 <= row.lift_high
-    return OpenReason.EITHER_SIDE if covers else OpenReason.LIFT_OR_DIFFERENCE
+    if row.lift_low is None or row.lift_high is None or row.lift_low <= 0 <= row.lift_high:
+        return OpenReason.EITHER_SIDE
+    return OpenReason.LIFT_OR_DIFFERENCE

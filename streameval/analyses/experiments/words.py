@@ -95,8 +95,8 @@ def _guardrails_text(found: VariantDecision) -> str:
 
 def _row_in_words(row: Compared, control: str) -> Compared:
     verb = " is " if row.verdict in DECIDED else ": "
-    text = f"{row.variant}{verb}{verdict_text(row)}"
-    return replace(row, text=text, sentence=_sentence(row, control))
+    row = replace(row, text=f"{row.variant}{verb}{verdict_text(row)}")
+    return replace(row, sentence=_sentence(row, control))
 
 
 def decision_lines(report: Report) -> list[str]:
@@ -140,11 +140,44 @@ def verdict_text(row: Comparison) -> str:
 
 
 def bound_text(row: Comparison) -> str:
-    """By how much at least a decided comparison differs."""
-    bounded = row.lift_low is not None and row.lift_high is not None
-    nearest = min(row.lift_low or 0.0, row.lift_high or 0.0, key=abs) if bounded else 0.0
+    """By how much at least a decided comparison differs: in percent, or without a lift in its unit.
+
+    Example:
+        >>> row = Comparison(
+        ...     control=0.0, treatment=0.12, low=0.096678, high=0.12, verdict=Verdict.BETTER,
+        ...     kind="fixed", confidence=0.95,
+        ... )
+        >>> bound_text(row)
+        'by at least 0.09667'
+    """
+    has_lift = row.lift_low is not None and row.lift_high is not None
+    low, high = (row.lift_low, row.lift_high) if has_lift else (row.low, row.high)
+    nearest = min(low or 0.0, high or 0.0, key=abs)
     side = "" if row.verdict != Verdict.DIFFERENT else "higher " if nearest > 0 else "lower "
-    return f"{side}by at least {percent(abs(nearest), '', math.floor)}"
+    most = percent(abs(nearest), "", math.floor) if has_lift else _figure_below(abs(nearest))
+    return f"{side}by at least {most}"
+
+
+def _figure_below(value: float) -> str:
+    """A value above 0 as it is printed, rounded down."""
+    digits = 4 if value >= 0.1 else 3 - math.floor(math.log10(value)) if value > 0 else 0
+    return figure(math.floor(value * 10.0**digits) / 10.0**digits)
+
+
+def interval_text(row: Comparison) -> str:
+    """The interval of the lift; without a lift, that of the difference.
+
+    Example:
+        >>> interval_text(Comparison(low=-1.5, high=3.25, kind="fixed", confidence=0.95))
+        'difference -1.5000 to +3.2500'
+    """
+    if row.lift_low is None and row.low is not None and row.high is not None:
+        return f"difference {_signed(row.low)} to {_signed(row.high)}"
+    return lift_bounds(row.lift_low, row.lift_high)
+
+
+def _signed(value: float) -> str:
+    return f"{'' if value < 0 else '+'}{figure(value)}"
 
 
 def evidence_text(row: Comparison) -> str:
@@ -252,8 +285,22 @@ def _sentence(row: Compared, control: str) -> str:
     if row.verdict in OPEN:
         state = _NOTHING if row.open_reason == OpenReason.NO_VALUE else verdict_text(row)
         return f"{state}: {_open_clause(row, control)}"
+    if row.expected is not None:
+        lost = control if (row.control or 0.0) <= 0 else row.variant
+        return (
+            f"{row.metric} of {lost} is 0, where {figure(row.expected)} was expected: check that "
+            f"its interactions are recorded. If they are, {row.text}."
+        )
     how = "differs from" if row.verdict == Verdict.DIFFERENT else f"is {row.verdict} than"
-    return f"{row.variant} {how} {control}: {bound_text(row)}."
+    return f"{row.variant} {how} {control}: {bound_text(row)}{_without_lift(row, control)}."
+
+
+def _without_lift(row: Compared, control: str) -> str:
+    """Why a comparison that has bounds has no lift; "" if it has one."""
+    if row.low is None or row.lift_low is not None:
+        return ""
+    name = control if (row.control or 0.0) <= 0 or (row.treatment or 0.0) > 0 else row.variant
+    return f" (no lift: the value of {name} is not surely above 0)"
 
 
 def open_sentence(row: Compared, control: str) -> str:
@@ -294,10 +341,14 @@ def _open_clause(row: Compared, control: str) -> str:
             )
         case _:
             either = f"{row.variant} may be better or worse than {control}"
-            return f"{_lift_between(row)}, so {either}."
+            return f"{_lift_between(row)}, so {either}{_without_lift(row, control)}."
 
 
 def _lift_between(row: Compared) -> str:
+    if row.lift_low is None:
+        return (
+            f"the {interval_text(row).replace(' ', ' lies between ', 1).replace(' to ', ' and ')}"
+        )
     low = percent(row.lift_low or 0.0, "+", math.floor)
     return f"the lift lies between {low} and {percent(row.lift_high or 0.0, '+', math.ceil)}"
 
@@ -325,9 +376,7 @@ def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
         TextColumn("control", lambda row: mean(row.control), "right"),
         TextColumn("value" if several else first.variant, lambda row: mean(row.treatment), "right"),
         TextColumn("lift", lambda row: "" if row.lift is None else percent(row.lift, "+"), "right"),
-        TextColumn(
-            "interval of the lift", lambda row: lift_bounds(row.lift_low, row.lift_high), "right"
-        ),
+        TextColumn("interval of the lift", interval_text, "right"),
         TextColumn(f"{evidence}, needed", needed_text, "right"),
         TextColumn("verdict", lambda row: row.text, tone=lambda row: row.verdict),
     ]
