@@ -9,13 +9,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, largest_gains
+from streameval.events import LARGEST_GAIN, Batch, Interaction
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
-from streameval.events.batch import check_lengths, unequal_error
+from streameval.events.batch import BoolArray, check_lengths, unequal_error
 from streameval.events.errors import InvalidEventError
 from streameval.events.per_item import item_values
 from streameval.events.ragged import (
     Array,
+    GradedIds,
     IdColumn,
     Ragged,
     encode_columns,
@@ -25,6 +26,8 @@ from streameval.events.ragged import (
     refuse_marks,
 )
 from streameval.events.rules import in_row, refuse_long
+
+_OF_INTERACTION: Final = frozenset(Interaction.__struct_fields__)
 
 _CPU: Final = 1
 """DLPack's device type of main memory."""
@@ -38,15 +41,17 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     lists. Interactions may be a vector of one item per event. In every form, -1 and empty text
     are padding at the end of a list of ids, and an error anywhere else. Arrays are numpy arrays or
     tensors that support DLPack (PyTorch and others); tensors on a device are copied to main memory.
-    Ids are 64-bit integers or strings. With recommendations and interactions only, and metrics
-    that read hits (without repeats=compact_... or type=) or items shown, counting creates no Python
-    object per event.
+    Ids are 64-bit integers or strings. With recommendations, interactions and gains only, and
+    metrics that read hits (without repeats=compact_... or type=) or items shown, counting creates
+    no Python object per event.
 
     Attributes:
         recommendations: item ids as shown, rank 1 first.
         interactions: ids of the items interacted with.
         lengths: number of items in each row of a matrix of recommendations, shape (events,).
         gains: one number for each interaction; the largest gain of an item counts.
+        typed: the interactions with their types, for metrics with `type=`: for each event a list of
+            `Interaction`, or of mappings or Arrow structs with item, type and gain (1 if absent).
         positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
         scores: the recommender's score of each recommendation.
         per_item: name -> column of one number, word or None for each recommendation; of Arrow, a
@@ -71,6 +76,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     interactions: Any
     lengths: Any = None
     gains: Any = None
+    typed: Any = None
     positions: Any = None
     scores: Any = None
     per_item: Any = None
@@ -80,7 +86,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
-    """Columns, or an Arrow table of them, as a batch, with codes of ids if there are no gains.
+    """Columns, or an Arrow table of them, as a batch, with codes of ids.
 
     `may_be_marks`: whether interactions may be a 0 or 1 for each item by mistake, which is refused.
 
@@ -104,24 +110,14 @@ def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
         raise unequal_error(len(recommendations), "interactions", len(interactions))
     if may_be_marks:
         refuse_marks(recommendations, interactions)
-    pair: Sequence[Any] = ()
-    if columns.gains is None:
-        pair = encode_columns([recommendations, interactions])
-    else:
-        ids = [*interactions]
-        gains = _per_item("gains", columns.gains, interactions.ragged, padded_interactions.ragged)
-        pairs = zip(ids, gains or [None] * len(ids), strict=True)
-        pair = (
-            [*recommendations],
-            [
-                items if of_list is None else largest_gains(zip(items, of_list, strict=True))
-                for items, of_list in pairs
-            ],
-        )
+    pair: list[Any] = encode_columns([recommendations, interactions])
+    if columns.gains is not None:
+        pair[1] = _with_gains(pair[1], columns.gains, padded_interactions.ragged)
     ragged = recommendations.ragged
     batch = Batch(
         recommendations=pair[0],
         interactions=pair[1],
+        typed=_typed(columns.typed),
         positions=_per_item("positions", columns.positions, ragged, padded.ragged),
         scores=_per_item("scores", columns.scores, ragged, padded.ragged),
         per_item=_item_values(columns.per_item, ragged, padded.ragged),
@@ -191,6 +187,18 @@ def _per_item(
     """
     if column is None:
         return None
+    numbers, has_value = _numbers_of_items(name, column, items, padded)
+    if not has_value.any():
+        return None
+    return [
+        row if has else None for row, has in zip(numbers.lists(), has_value.tolist(), strict=True)
+    ]
+
+
+def _numbers_of_items(
+    name: str, column: Any, items: Ragged, padded: Ragged
+) -> tuple[Ragged, BoolArray]:
+    """One number for each item, and which rows have numbers; those without any are empty."""
     matrix = isinstance(column, np.ndarray) and column.ndim == 2
     numbers = _column(name, column, items.lengths if matrix else None, optional=True).ragged
     has_value = (
@@ -202,11 +210,62 @@ def _per_item(
     if unlike or not _are_numbers(numbers.values):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
         raise InvalidEventError(f"invalid_{name}", detail)
-    if not has_value.any():
+    return numbers, has_value
+
+
+def _with_gains(interactions: IdColumn, column: Any, padded: Ragged) -> Sequence[Any]:
+    """Interactions with their gains, each item once; the largest of its gains counts.
+
+    Python objects, which a check refuses, if a gain is no number up to 2^1000.
+    """
+    ragged = interactions.ragged
+    numbers, has_value = _numbers_of_items("gains", column, ragged, padded)
+    entries = ragged.spread(has_value)
+    gains, valid = np.full(entries.size, np.nan), True
+    try:
+        gains[entries] = numbers.values.astype(np.float64)
+        valid = bool((np.abs(gains[entries]) <= LARGEST_GAIN).all())
+    except OverflowError:
+        valid = False
+    if not valid:
+        pairs = zip(interactions, numbers.lists(), has_value.tolist(), strict=True)
+        return [
+            dict(zip(items, of_list, strict=True)) if has else items
+            for items, of_list, has in pairs
+        ]
+    # Of the entries of one item of a row, the first stays, with the largest gain.
+    owners = ragged.spread(np.arange(len(ragged)))
+    order = np.lexsort((ragged.values, owners))
+    alike = (np.diff(owners[order]) == 0) & (np.diff(ragged.values[order]) == 0)
+    if not (alike & entries[order][1:]).any():
+        return GradedIds(ragged, interactions.names, gains)
+    starts = np.flatnonzero(np.append(True, ~(alike & entries[order][1:])))
+    gains[order[starts]] = np.maximum.reduceat(gains[order], starts)
+    stay = np.sort(order[starts])
+    lengths = np.bincount(owners[stay], minlength=len(ragged))
+    once = Ragged.of_lengths(ragged.values[stay], lengths)
+    return GradedIds(once, interactions.names, gains[stay])
+
+
+def _typed(column: Any) -> Sequence[Any] | None:
+    """Interactions with types; None if no event has any."""
+    if column is None:
+        return None
+    rows = flat_column(column) if isinstance(column, ArrowTable) else list(column)
+    if not any(len(row) if is_list(row) else row for row in rows):
         return None
     return [
-        row if has else None for row, has in zip(numbers.lists(), has_value.tolist(), strict=True)
+        [_interaction(each) for each in row] if is_list(row) else () if row is None else row
+        for row in rows
     ]
+
+
+def _interaction(entry: Any) -> Any:
+    """An interaction from a mapping; anything else is checked elsewhere."""
+    if not isinstance(entry, Mapping) or not {"item", "type"} <= entry.keys() <= _OF_INTERACTION:
+        return entry
+    gain = entry.get("gain")
+    return Interaction(entry["item"], 1.0 if gain is None else gain, entry["type"])
 
 
 def _are_numbers(values: Array) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from streameval.events.batch import IntArray
+from streameval.events.batch import FloatArray, IntArray
 from streameval.events.errors import InvalidEventError
 from streameval.events.event import Id
 from streameval.events.rules import (
@@ -274,7 +274,11 @@ class IdColumn(Sequence[list[Id]]):
 
     def joined(self, *others: IdColumn) -> IdColumn:
         """These lists, then those of others with the same names."""
-        return IdColumn(self.ragged.joined(*(other.ragged for other in others)), self.names)
+        ragged = self.ragged.joined(*(other.ragged for other in others))
+        columns = (self, *others)
+        if not any(isinstance(column, GradedIds) for column in columns):
+            return IdColumn(ragged, self.names)
+        return GradedIds(ragged, self.names, np.concatenate([*map(_gains_of, columns)]))
 
     def ids(self) -> list[Id]:
         """The ids of all lists, concatenated."""
@@ -313,6 +317,55 @@ class IdColumn(Sequence[list[Id]]):
         if self.indices_of(frozenset({IGNORED})).size:
             check_id(name, IGNORED)
         return IdColumn(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
+
+
+class GradedIds(IdColumn):
+    """A column of interactions, some of which have gains: a dict for each row that has them.
+
+    Attributes:
+        gains: of each entry, shape (entries,); NaN for the entries of a row without gains. Rows
+            with gains hold each item once.
+
+    Example:
+        >>> ragged = Ragged(np.array([1, 0, 1]), np.array([0, 2, 3]))
+        >>> [*GradedIds(ragged, ["a", "b"], np.array([2.0, 0.5, np.nan]))]
+        [{'b': 2.0, 'a': 0.5}, ['b']]
+    """
+
+    __slots__ = ("gains",)
+
+    def __init__(self, ragged: Ragged, names: Sequence[Id] | None, gains: FloatArray) -> None:
+        super().__init__(ragged, names)
+        self.gains = gains
+
+    def __getitem__(self, row: Any) -> Any:
+        ids = super().__getitem__(row)
+        start = int(self.ragged.offsets[range(len(self))[row]])
+        return _graded(ids, self.gains[start : start + len(ids)].tolist())
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(_graded, super().__iter__(), self.ragged.cut(self.gains.tolist()))
+
+    def take(self, rows: IntArray) -> GradedIds:
+        """See `IdColumn.take`."""
+        gains = Ragged(self.gains, self.ragged.offsets).take(rows).values
+        return GradedIds(self.ragged.take(rows), self.names, gains)
+
+    def rows(self, start: int, stop: int) -> GradedIds:
+        """See `IdColumn.rows`."""
+        gains = Ragged(self.gains, self.ragged.offsets).rows(start, stop).values
+        return GradedIds(self.ragged.rows(start, stop), self.names, gains)
+
+
+def _graded(ids: list[Id], gains: list[float]) -> list[Id] | dict[Id, float]:
+    """The row with these gains; those of a row without gains are NaN."""
+    return dict(zip(ids, gains, strict=True)) if gains and gains[0] == gains[0] else ids
+
+
+def _gains_of(column: IdColumn) -> FloatArray:
+    if isinstance(column, GradedIds):
+        return column.gains
+    return np.full(column.ragged.values.size, np.nan)
 
 
 def refuse_marks(recommendations: IdColumn, interactions: IdColumn) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from streameval.events import Batch, Matches
 from streameval.events.errors import InvalidEventError
 from streameval.events.ids import IdKind
-from streameval.events.ragged import IdColumn
+from streameval.events.ragged import GradedIds, IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.kernel import WHOLE, match, match_codes
 
@@ -100,9 +100,35 @@ def _matches(batch: Batch, search: Search) -> Matches:
         return matches
     lists, interactions, (depth, every) = batch.recommendations, batch.interactions, search
     if isinstance(lists, IdColumn) and isinstance(interactions, IdColumn):
-        return match_codes(lists.ragged, interactions.ragged, depth, every=every)
+        matches = match_codes(lists.ragged, interactions.ragged, depth, every=every)
+        if isinstance(interactions, GradedIds):
+            return _with_gains(matches, lists.ragged, interactions)
+        return matches
     matches = match(lists, interactions, kind_of_ids(batch), depth, every=every, sound=True)
     if matches.odd.size:
         detail = f"event {matches.odd[0]} has ids of another kind, or that are not built-in"
         raise InvalidEventError("invalid_id", detail)
     return matches
+
+
+def _with_gains(matches: Matches, lists: Ragged, interactions: GradedIds) -> Matches:
+    """The matches of codes with the gains of interactions."""
+    acts, gains = interactions.ragged, interactions.gains
+    entries = np.flatnonzero(~np.isnan(gains))
+    if not entries.size:
+        return matches
+    owners = acts.spread(np.arange(len(acts)))
+    hits = lists.values[lists.offsets[matches.owner] + matches.place]
+    # Numbers of items, because ids may be any integers.
+    items = np.unique(np.concatenate((acts.values[entries], hits)), return_inverse=True)[1]
+    width = int(items.max(initial=0)) + 1
+    keys = owners[entries] * width + items[: entries.size]
+    order = np.argsort(keys)
+    wanted = matches.owner * width + items[entries.size :]
+    found = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
+    has_gain = keys[order][found] == wanted
+    return matches._replace(
+        gain=np.where(has_gain, gains[entries][order][found], 1.0),
+        graded=np.unique(owners[entries]),
+        gains=gains[entries],
+    )
