@@ -49,6 +49,9 @@ _IDS: Final = ("recommendations", "interactions")
 GAINS: Final = "gains"
 """The only list column that is not a field of JSON records."""
 
+TYPED: Final = "typed"
+"""The column of interactions with their types."""
+
 _NUMBERS: Final = (GAINS, "positions", "scores")
 
 
@@ -59,6 +62,8 @@ class Needs(NamedTuple):
         in_order: whether the rows of a file are counted one after the other.
         scores: those of a pair.
         repeats: whether it matters that rows of a truth repeat an item.
+        types: whether types of interactions are read where there are any; and the metric that
+            cannot do without.
     """
 
     users: bool = False
@@ -67,6 +72,8 @@ class Needs(NamedTuple):
     in_order: bool = False
     scores: bool = False
     repeats: bool = False
+    types: bool = False
+    typed_metric: str | None = None
 
 
 def _require_role(path: str, name: str, names: Sequence[str], role: str) -> None:
@@ -165,6 +172,14 @@ class EventRows:
             roles[fields.time] = "time"
         if needs.event_ids and fields.event_id is not None:
             roles[fields.event_id] = "event_id"
+        if needs.types and TYPED in names:
+            roles[TYPED] = TYPED
+        elif needs.typed_metric is not None:
+            raise InputError(
+                "{problem}; give one with structs of item, gain and type, as joins have, or JSON "
+                "lines.",
+                problem=f"{path}: no column {TYPED!r}, which {needs.typed_metric} needs",
+            )
         for name, role in roles.items():
             _require_role(path, name, names, role)
         return dict.fromkeys(roles, False)
@@ -208,6 +223,8 @@ class EventRows:
             columns["per_item"] = [
                 dict(zip(values, row, strict=True)) for row in zip(*lists_of, strict=True)
             ]
+        if needs.types and TYPED in block.names:
+            columns[TYPED] = block.rows[TYPED]
         if (user := self._user(block.names)) is not None:
             columns["users"] = user_column(block.column(user))
         if needs.times and fields.time is not None and fields.time_unit is not None:
@@ -302,8 +319,6 @@ def _encode_lists(columns: Mapping[str, Any]) -> dict[str, Any]:
         is_text = is_list and (types.is_string(entries) or types.is_large_string(entries))
         if not is_text or column_of_ids.null_count or column_of_ids.flatten().null_count:
             return dict(columns)
-    if GAINS in columns:
-        return dict(columns)
     flat = [_dictionary_encode(column.flatten()) for column in lists]
     words = [plain_array(entries.dictionary) for entries in flat]
     distinct = arrow().concat_arrays(words).dictionary_encode()

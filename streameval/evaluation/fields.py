@@ -86,10 +86,15 @@ def event_fields(
     return msgspec.structs.replace(base, **named | {"time": time, "time_unit": unit})
 
 
+def reads_types(metric: Metric) -> bool:
+    """Whether a metric reads the types of interactions."""
+    return bool(metric.values.get("type")) or metric.definition.reads == "event"
+
+
 def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | None:
     """What a metric needs and no event here can have, with a remedy; else None."""
-    if given.is_columns and metric.values.get("type"):
-        return Note("types of interactions, which tables cannot have; give JSON lines")
+    if given.kind in ("pair", "scores") and metric.values.get("type"):
+        return Note("types of interactions, which rows cannot have; give events")
     for name in metric.item_values_without(fields.per_item or ()):
         return Note(
             "{what} of each item; name its field with {column}",

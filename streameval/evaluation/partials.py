@@ -28,6 +28,7 @@ from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.engine.windows.family import unfit
 from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import span_starts
+from streameval.evaluation.fields import reads_types
 from streameval.evaluation.files import arrow
 from streameval.evaluation.slice_counts import Cell
 from streameval.events import Id
@@ -149,7 +150,7 @@ def partials(
     Args:
         batches: Arrow tables or record batches, or frames of Polars, pandas or DuckDB, with one row
             per event and columns named as in `Columns`: recommendations, interactions, and
-            optionally gains, positions, scores, users and times.
+            optionally gains, typed, positions, scores, users and times.
         metrics: as for an Accumulator; your own as "package.module:name@k".
         by: columns whose values define the slices (text, integers, booleans); a string is one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
@@ -219,8 +220,10 @@ class Counter:
         self._by = tuple(names)
         self._every = None if every is None else _span_length(every)
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
-        # Only intervals need the time of a list.
+        # Only intervals need the time of a list, and only metrics with type= the types.
         unread = {"times"} if intervals is None else set()
+        if not any(map(reads_types, self._empty.metrics)):
+            unread.add("typed")
         self._columns = [name for name in Columns.__struct_fields__ if name not in unread]
         self._settings = _State(
             version=STATE_VERSION,

@@ -16,7 +16,13 @@ from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, FoldingOptions
 from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import EventRows, Needs
-from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
+from streameval.evaluation.fields import (
+    RANKERS,
+    check_fields,
+    check_metrics,
+    event_fields,
+    reads_types,
+)
 from streameval.evaluation.files import Frame
 from streameval.evaluation.options import (
     OF_FILES,
@@ -190,6 +196,8 @@ class Setup(NamedTuple):
             in_order=self.is_ordered,
             scores=bool(reads & {"scores", "ranksums", "event"}),
             repeats=any(metric.convention == "rectools" for metric in self.metrics),
+            types=any(map(reads_types, self.metrics)),
+            typed_metric=next((x.text for x in self.metrics if x.values.get("type")), None),
         )
         if given.kind == "lines":
             return Lines(given.events, fields, self.labels)

@@ -98,7 +98,7 @@ def kind(*columns: Sequence[list[Id]]) -> Any:
 
 
 def whole(events: Sequence[Event]) -> Columns:
-    """All that columns can say of events: they have no baselines, histories or typed ones."""
+    """All that columns can say of events: they have no baselines or histories."""
     return Columns(
         recommendations=ragged([list(event.recommendations) for event in events]),
         interactions=ragged([list(event.interactions) for event in events]),
@@ -106,6 +106,7 @@ def whole(events: Sequence[Event]) -> Columns:
             list(clicks.values()) if isinstance(clicks, Mapping) else [1] * len(clicks)
             for clicks in (event.interactions for event in events)
         ],
+        typed=[list(event.typed) for event in events],
         positions=pa.array([event.positions for event in events], pa.list_(pa.int64())),
         scores=pa.array([event.scores for event in events], pa.list_(pa.float64())),
         per_item=[event.per_item for event in events],

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streameval import Accumulator, Columns
+from streameval import Accumulator, Columns, Event, Interaction
+from streameval.events import largest_gains
+from streameval.events.columns import read
 from tests.columnar.forms import FORMS
 from tests.contract.laws import bits
 from tests.strategies import NUMBERS
@@ -80,3 +82,31 @@ def test_whole_numbers_may_stand_beside_others_in_a_list(numbers: list[list[floa
     arrays = [np.array(row, np.float64) for row in numbers]
     floats.update_many(Columns(**lists, gains=arrays, scores=arrays))
     assert bits(whole) == bits(floats)
+
+
+@pytest.mark.parametrize("ids", [str, int])
+def test_gains_and_types_are_those_of_events(ids: type[str | int]) -> None:
+    draw = random.Random(7)
+    events, rows = [], []
+    for _ in range(300):
+        ranked, clicks = ([ids(draw.randrange(9)) for _ in range(draw.randrange(5))] for _ in "ab")
+        gains = draw.choice([None, [draw.choice([1.0, 0.5, 3.0, -2.0]) for _ in clicks]])
+        pairs = zip(clicks, gains or [], strict=True) if gains is not None else ()
+        typed = [Interaction(item, 2.0, draw.choice(["buy", "view"])) for item in clicks[:2]]
+        worth = clicks if gains is None else largest_gains(pairs)
+        events.append(Event(recommendations=ranked, interactions=worth, typed=typed))
+        structs = [{"item": each.item, "gain": each.gain, "type": each.type} for each in typed]
+        rows.append((ranked, clicks, gains, structs))
+    names = ("recommendations", "interactions", "gains", "typed")
+    columns = map(list, zip(*rows, strict=True))
+    table = pa.table(dict(zip(names, columns, strict=True)))
+    compact = "recall(repeats=every)@3"
+    metrics = ("value_per_list@3", "ndcg(gain=exp2)@3", "hit_rate(type=buy)@2", compact)
+    one, many, parts = (Accumulator(*metrics) for _ in range(3))
+    one.update_many(events)
+    many.update_many(table)
+    for start in range(0, 300, 70):
+        parts.update_many(table.slice(start, 70))
+    assert one.read("hit_rate(type=buy)@2").value > 0
+    assert bits(one) == bits(many) == bits(parts)
+    assert sum(isinstance(of, dict) for of in read(table).interactions) > 90
