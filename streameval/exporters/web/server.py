@@ -289,7 +289,8 @@ class _Connections:
         handshake = self._handshakes.pop(connection, None)
         self._addresses.pop(connection, None)
         if handshake is not None:
-            handshake.cancel()
+            # After its first step, from which on the transport closes the socket.
+            asyncio.get_running_loop().call_soon(handshake.cancel)
         else:
             connection.transport.abort()
 
