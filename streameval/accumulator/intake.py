@@ -379,6 +379,13 @@ def _rows(given: Any) -> list[Any]:
     if not isinstance(given, Iterable):
         detail = f"update_many takes many lists at once, found {given!r:.80}"
         raise InvalidEventError("wrong_type", detail)
+    if hasattr(given, "columns"):
+        # Its columns would be taken for lists.
+        detail = (
+            f"a {type(given).__name__} that has no Arrow interface (__arrow_c_stream__); install a "
+            "newer version of its library (polars 1.3, pandas 2.2), or give two of its columns"
+        )
+        raise InvalidEventError("wrong_type", detail)
     return given if isinstance(given, list) else list(given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,20 @@ def test_polars_frames_are_counted() -> None:
     assert value_of(fixed) == EXPECTED
     with pytest.raises(InvalidEventError, match="LazyFrame is lazy"):
         partials([frame.lazy()], "mrr")
+
+
+class EarlierFrame:
+    """A frame without an Arrow interface, as of Polars 1.0: iterating it gives its columns."""
+
+    columns = ("recommendations", "interactions")
+
+    def __iter__(self) -> Iterator[list[list[str]]]:
+        return iter(WORDS.values())
+
+
+def test_a_frame_without_an_arrow_interface_is_refused() -> None:
+    with pytest.raises(InvalidEventError, match="EarlierFrame that has no Arrow interface"):
+        value_of(EarlierFrame())
 
 
 def test_pandas_frames_are_counted() -> None:
