@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -47,6 +47,13 @@ _NOT_READ: Final = (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")
 
 MIND: Final = ("impression", "user", "time", "history", "impressions")
 """The columns of MIND's behaviors.tsv, which has no header."""
+
+
+_HEADLINE: Final = re.compile(rb"^(\d+):\r?$\n?", re.MULTILINE)
+"""The item of the rows below it, in Netflix' files: 1: and then user,rating,date."""
+
+_BELOW_HEADLINES: Final = {2: ("item", "user"), 3: ("item", "user", "time")}
+"""The columns of their rows by number, with that of the headline; ratings are in rows of four."""
 
 
 def arrow(part: str = "") -> Any:
@@ -121,9 +128,10 @@ class RowBlock(NamedTuple):
         at = self.first + row
         if self.header is None or size(self.path) is None:  # a pipe is not read again
             return f"{self.path}: row {at + 1}"
-        quoted, before = False, at + self.header
-        for number, line in enumerate(re.split(rb"\r\n|\n|\r", whole_content(self.path)), 1):
-            if not quoted and line:
+        quoted, before, text = False, at + self.header, whole_content(self.path)
+        has_headlines = _HEADLINE.match(text) is not None
+        for number, line in enumerate(re.split(rb"\r\n|\n|\r", text), 1):
+            if not quoted and line and not (has_headlines and _HEADLINE.fullmatch(line)):
                 if not before:
                     return f"{self.path}: line {number}"
                 before -= 1
@@ -398,12 +406,23 @@ class _Text:
     """The content of a text file, as Arrow reads it from Python.
 
     `delimiter`: one of several characters is replaced by a single one.
+
+    Attributes:
+        head: the first bytes.
+        has_headlines: whether rows stand below their item, which each has as its first field here.
     """
 
     closed = False
 
     def __init__(self, path: str, delimiter: str | None) -> None:
         self._blocks = content(path)
+        first = next(self._blocks, b"")
+        while b"\n" not in first and (more := next(self._blocks, b"")):
+            first += more
+        self.has_headlines = _HEADLINE.match(first) is not None
+        self._blocks = chain([first], self._blocks)
+        if self.has_headlines:
+            self._blocks = _with_items(self._blocks)
         self._long = delimiter.encode() if delimiter and len(delimiter) > 1 else None
         self._rest = self._carry = b""
         self.head = self.read(_BLOCK).removeprefix(b"\xef\xbb\xbf")  # a byte order mark
@@ -430,6 +449,21 @@ class _Text:
         self.closed = True
 
 
+def _with_items(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Rows below headlines, each with the item of its headline as its first field."""
+    item = rest = b""
+    for block in chain(blocks, [b"\n"]):
+        text = rest + block
+        end = text.rfind(b"\n") + 1
+        text, rest = text[:end], text[end:]
+        # Between the texts are the items.
+        below, *others = _HEADLINE.split(text)
+        for rows, following in zip([below, *others[1::2]], [*others[::2], None], strict=True):
+            lines_of = rows.splitlines(keepends=True)
+            yield b"".join([item + b"," + line for line in lines_of if line.strip()])
+            item = item if following is None else following
+
+
 def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Iterator[RowBlock]:
     """Rows of text, whose columns are all strings: 007 is not an integer."""
     text = _Text(path, options.delimiter)
@@ -441,6 +475,8 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
     delimiter = _delimiter(text.head, options)
     first_row = _first_row(text.head, delimiter)
     named = MIND if options.form == "mind" else options.header
+    if text.has_headlines:
+        named = _BELOW_HEADLINES.get(len(first_row), ("item", "user", "rating", "time"))
     # Names that are in the first row are for the other file: this one has its own.
     header = 0 if named is not None and {*named}.isdisjoint(first_row) else 1
     if header:

@@ -179,3 +179,44 @@ class TestMind:
         assert found.to_frame("pyarrow")["start"].to_pylist() == ["2019-12-01T00:00:00Z"]
         with pytest.raises(StreamevalError, match=r"line 1, column 'time'.* is not a time"):
             evaluate(self.behaviors(tmp_path, "N5-1", time="soon"), "mrr", form="mind", every="1h")
+
+
+class TestHeadlines:
+    """Netflix' files: an item and a colon, and below it a row for each of its users."""
+
+    @pytest.mark.parametrize(
+        ("text", "gains"),
+        [
+            ("1:\n7,4,2005-12-26\n2:\n8,3,2005-12-26\n9,5,2004-01-01\n", [4, 3, 5]),
+            ("1:\r\n7,4,2005\r\n2:\r\n8,3,2005\r\n9,5,2004\r\n3:\r\n", [4, 3, 5]),
+            ("1:\n7,2005-12-26\n2:\n8,2005-12-26\n9,2005-12-26", [1, 1, 1]),
+            ("1:\n7\n\n2:\n8\n9\n3:", [1, 1, 1]),
+        ],
+    )
+    @pytest.mark.parametrize("block", [1, 7, 1 << 20])
+    def test_every_row_has_the_item_above_it(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        text: str,
+        gains: list[int],
+        block: int,
+    ) -> None:
+        """However the file is cut into blocks."""
+        path = tmp_path / "combined_data_1.txt"
+        path.write_bytes(text.encode())
+        cut = [text.encode()[at : at + block] for at in range(0, len(text), block)]
+        monkeypatch.setattr("streameval.evaluation.files.content", lambda _: iter(cut))
+        shown = {7: [2, 1], 8: [1, 2], 9: [2]}
+        expected = {7: {1: gains[0]}, 8: {2: gains[1]}, 9: {2: gains[2]}}
+        metrics = ("mrr", "dcg@2")
+        found, same = evaluate(shown, path, *metrics), evaluate(shown, expected, *metrics)
+        assert {text: found[text].value for text in metrics} == {
+            text: same[text].value for text in metrics
+        }
+
+    def test_an_error_names_the_line_of_the_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "mv_0000001.txt"
+        path.write_text("1:\n7,4,2005-12-26\n2:\n8,x,2005-12-26\n")
+        with pytest.raises(StreamevalError, match=r"line 4, column 'rating': found 'x'"):
+            mrr({7: [1], 8: [2]}, path)
