@@ -261,14 +261,6 @@ class Clock:
         return events.votes(len(events.times), self.size)[0]
 
     @property
-    def unconfirmed(self) -> list[int]:
-        """The event times ahead of the clock that later events may still confirm."""
-        latest, events = self.latest, self._undecided()
-        first = events.verdict(0, self.size) if len(events.times) else None
-        undecided = events.listed[first is not None :]
-        return [] if latest is None else [time for time in undecided if time > latest]
-
-    @property
     def latest(self) -> int | None:
         """The clock; before it is final, an estimate from the events so far."""
         return self.now if self.is_final else provisional(self.votes, self.max_ahead)

@@ -7,11 +7,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from streameval.engine.clock import NEVER
 from streameval.events import Id
 from streameval.events.records import Partition
 from streameval.join.open_records import OpenInteractions, OpenLists, OpenRecords
-from streameval.join.options import FOREVER, OUTCOMES, Outcome
+from streameval.join.options import OUTCOMES, Outcome
 from streameval.join.state import JoinedState
 
 Status: TypeAlias = Outcome | Literal["open"]
@@ -86,11 +85,14 @@ class KeyListener:
             self._note(*self._joiner.interactions.at(at), "counted", "", explained.items)
 
     def explanation(self) -> Explanation | None:
-        """The explanation after the join has read its logs; None without records of the key."""
+        """The explanation after the join has read its logs; None without records of the key.
+
+        To be called once.
+        """
         joiner = self._joiner
-        rows = joiner.open_lists(self._key)
+        rows = [row for row in joiner.open_lists() if self._is_about(*joiner.lists.at(row))]
         lists = [*self._lists, *(self._list(*joiner.lists.at(row), "open") for row in rows)]
-        for found, matched in joiner.matched(joiner.interactions.between(NEVER, FOREVER)):
+        for found, matched in joiner.preview():
             interactions, index = joiner.interactions.at(found.row)
             is_about = interactions.keys[index] == self._key or not set(rows).isdisjoint(matched)
             if is_about and self._origin(interactions, index) not in self._records:
@@ -120,7 +122,7 @@ class KeyListener:
         return self._logs[int(records.logs[row])], int(records.offsets[row])
 
     def _items(self, records: OpenRecords, row: int) -> list[Id]:
-        items: list[Id] = self._joiner.items.named(records.items)[row]
+        items: list[Id] = self._joiner.items.named(records.items.rows(row, row + 1)).ids()
         return items
 
     def _list(self, lists: OpenLists, row: int, outcome: Status) -> ExplainedList:

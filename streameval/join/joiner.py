@@ -1,11 +1,12 @@
-"""The join itself: depends only on the records, in the order of `logs`."""
+"""The join itself: a function of the records, but for those that are late in their log."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -22,7 +23,9 @@ from streameval.join.interactions import InteractionColumns
 from streameval.join.kernel import Shown, Wanted, last_touches
 from streameval.join.logs import RecordSlice
 from streameval.join.open_records import (
+    Index,
     ItemNumbers,
+    KeyOf,
     OpenInteractions,
     OpenLists,
     OpenRecords,
@@ -30,15 +33,32 @@ from streameval.join.open_records import (
     as_open_lists,
     too_many_open,
 )
-from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
+from streameval.join.options import FOREVER, Key, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.statistics.vocabulary import Codes
 
 AT_ONCE: Final = 1_024
 """Limit of one step: records of each log, lists that close, interactions that are attributed."""
 
+MANY_LISTS: Final = 128
+"""Of a user with more lists, what they showed is kept by item: a search costs the same for any."""
+
 CountClosed: TypeAlias = Callable[[Decoded], Mapping[int, InvalidEvent]]
 """Counts events; returns the rows of those that cannot be counted, and why."""
+
+
+_LIST_KEYS: Final[Mapping[Key, Mapping[str, KeyOf[OpenLists]]]] = {
+    "request_id": {"ids": lambda lists, index: lists.requests[index]},
+    "user_item": {
+        "ids": lambda lists, index: (
+            (lists.users[index], lists.requests[index]) if lists.requests[index] else ""
+        ),
+        "users": lambda lists, index: lists.users[index],
+    },
+}
+_INTERACTION_KEYS: Final[Mapping[str, KeyOf[OpenInteractions]]] = {
+    "ids": lambda interactions, index: int(interactions.ids[index])
+}
 
 
 class Listener(Protocol):
@@ -59,11 +79,59 @@ class Attributed(NamedTuple):
     interaction: Interaction
 
 
+class Touches:
+    """The lists of one user by item and labels, in the order of time and content.
+
+    Attributes:
+        size: number of lists that were added.
+    """
+
+    def __init__(
+        self, lists: OpenTable[OpenLists], labels: Callable[[int], tuple[str, ...]]
+    ) -> None:
+        self._lists, self._labels = lists, labels
+        self._rows: dict[int, dict[tuple[str, ...], list[int]]] = {}
+        self._last: int | None = None
+        self.size = 0
+
+    def extend(self, rows: Sequence[int]) -> None:
+        """Add the rows that were not added before; `rows`: all rows of the user, by time."""
+        new = [*takewhile(lambda row: row != self._last, reversed(rows))]
+        if not new:
+            return
+        self._last, self.size = new[0], self.size + len(new)
+        times = [*map(self._lists.time, new)]
+        if len(set(times)) < len(times):
+            new.sort(key=lambda row: (self._lists.time(row), self._lists.content(row)))
+        else:
+            new.reverse()
+        for row in new:
+            lists, index = self._lists.at(row)
+            labels = self._labels(row)
+            start, stop = lists.items.offsets[index : index + 2].tolist()
+            for item in set(lists.items.values[start:stop].tolist()):
+                self._rows.setdefault(item, {}).setdefault(labels, []).append(row)
+
+    def latest(self, item: int, time: int, window: int) -> list[int]:
+        """The latest list with an item in the window before a time for each label, by time."""
+        found = list[tuple[int, tuple[str, ...], int]]()
+        for labels, rows in self._rows.get(item, {}).items():
+            row = rows[bisect_right(rows, time, key=self._time) - 1]
+            if time - window <= self._time(row) <= time:
+                found.append((self._time(row), labels, row))
+        return [row for *_, row in sorted(found)]
+
+    def _time(self, row: int) -> int:
+        """The time of a list; NEVER of one that was forgotten."""
+        return self._lists.time(row) if row >= self._lists.first else NEVER
+
+
 class Joiner:
     """Keeps open lists and interactions, and makes events of them as the watermark advances.
 
-    An interaction is attributed to its list when the watermark passes it; a list becomes an event
-    when the watermark passes the end of its window.
+    When the watermark passes a record, no earlier one can come, so it is known whether the record
+    repeats another, and which list an interaction belongs to. A list becomes an event when the
+    watermark passes the end of its window.
 
     `streams`: number of the stream of each log; number 0 has the impressions.
 
@@ -81,13 +149,23 @@ class Joiner:
         self._streams = streams
         self.items = ItemNumbers()
         by_user = rules.key == "user_item"
-        keys = ("requests", "users") if by_user else ("requests",)
         self.lists: OpenTable[OpenLists] = OpenTable(
-            "~join/shown/", OpenLists, rules.bucket, self.items, keys
+            "~join/shown/",
+            OpenLists,
+            rules.bucket,
+            rules.window,
+            self.items,
+            _LIST_KEYS[rules.key],
         )
         self.interactions: OpenTable[OpenInteractions] = OpenTable(
-            "~join/reported/", OpenInteractions, rules.bucket, self.items, ("ids",)
+            "~join/reported/",
+            OpenInteractions,
+            rules.bucket,
+            rules.window + rules.lateness,
+            self.items,
+            _INTERACTION_KEYS,
         )
+        self._touches: dict[str, Touches] = {}
         self._match = self._last_touches if by_user else self._named_lists
         self._attributions: defaultdict[int, list[Attributed]] = defaultdict(list)
         # Rows of a list and an interaction that counts with a later list.
@@ -104,29 +182,8 @@ class Joiner:
                 early = self._open(stream, part._replace(content=part.future))
                 for row in range(len(early)):
                     self._refuse(stream, "future", early, row)
-        slices = [part for part in slices if len(part.content.indices)]
-        if not slices:
-            return
-        opened: list[Any] = [self._open(stream, part) for part in slices]
-        records: Any = opened[0].joined(*opened[1:])
-        before = np.concatenate([part.before for part in slices])
-        ignored = np.concatenate([_ignored(part.content) for part in slices])
-        if len(slices) > 1:
-            # In join order: by the clock of their log, then by log.
-            order = np.lexsort((records.logs, before))
-            records, before, ignored = records.take(order), before[order], ignored[order]
-        late = records.times < np.maximum(before - self.rules.lateness, self.watermark)
-        refused: dict[int, Outcome] = dict.fromkeys(np.flatnonzero(late).tolist(), "late")
-        refused |= dict.fromkeys(np.flatnonzero(ignored & ~late).tolist(), "ignored")
-        refused |= dict.fromkeys(self._duplicates(records, refused), "duplicate")
-        for row in sorted(refused):
-            self._refuse(stream, refused[row], records, row)
-        if refused:
-            records = records.take(np.delete(np.arange(len(records)), [*refused]))
-        if isinstance(records, OpenLists):
-            self.lists.add(records)
-        else:
-            self.interactions.add(records)
+            if len(part.content.indices):
+                self._add(stream, part)
 
     def advance(
         self, watermark: int, newest: int, count: CountClosed
@@ -152,13 +209,15 @@ class Joiner:
             self._refuse_too_many()
             return ()
         before, goal = self.watermark, watermark
-        watermark = self.interactions.moment_after(before, goal, AT_ONCE)
+        for table in (self.lists, self.interactions):
+            watermark = table.moment_after(before, watermark, AT_ONCE)
         begin, end = self._closing_time(before), self._closing_time(watermark)
         until = self.lists.moment_after(begin, end, AT_ONCE)
         if until < end:
             watermark = until + self.rules.window
         self.watermark = watermark
-        for found, lists in self.matched(self.interactions.between(before, watermark)):
+        self._decide(self.lists, before)
+        for found, lists in self.matched(self._decide(self.interactions, before)):
             if lists:
                 self._wait(found, lists)
             else:
@@ -175,11 +234,20 @@ class Joiner:
         """Approximate bytes of the records that wait."""
         return self.lists.size + self.interactions.size
 
-    def open_lists(self, key: str) -> list[int]:
-        """Rows of the open lists of a request, or of a user if the join is by user."""
-        rows = chain.from_iterable(index.rows(key) for index in self.lists.by.values())
-        closed = self._closing_time(self.watermark)
-        return [row for row in dict.fromkeys(rows) if self.lists.time(row) >= closed]
+    def open_lists(self) -> list[int]:
+        """Rows of the lists that are no event yet."""
+        return self.lists.between(self._closing_time(self.watermark), FOREVER)
+
+    def preview(self) -> Iterator[tuple[Attributed, list[int]]]:
+        """All interactions and their lists, as if no older record came; to be called last."""
+        waiting = self.lists.between(self.watermark, FOREVER)
+        copies = self.lists.copies(waiting)
+        self.lists.add_keys([row for row in waiting if row not in copies])
+        yield from self.matched(self.interactions.between(NEVER, FOREVER))
+
+    def latest(self, until: int) -> int:
+        """The largest time of a record up to a limit; NEVER without one."""
+        return max(self.lists.latest(until), self.interactions.latest(until))
 
     def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attributed, list[int]]]:
         """Interactions, and the rows of the lists that each belongs to."""
@@ -195,7 +263,7 @@ class Joiner:
 
     def _named_lists(self, interactions: OpenInteractions) -> Iterator[list[int]]:
         """The list with the id in the window before each interaction; there is at most one."""
-        named = self.lists.by["requests"]
+        named = self.lists.by["ids"]
         for key, time in zip(interactions.keys, interactions.times.tolist(), strict=True):
             earliest = time - self.rules.window
             lists = (row for row in named.rows(key) if earliest <= self.lists.time(row) <= time)
@@ -206,37 +274,46 @@ class Joiner:
         users: Codes[str] = Codes()
         wanted = users.codes(interactions.keys)
         of_user = [self.lists.by["users"].rows(user) for user in users.names]
+        touched: list[list[int]] = [[] for _ in interactions.keys]
+        items = interactions.items.values.astype(np.int64)
+        for code in [code for code, rows in enumerate(of_user) if len(rows) > MANY_LISTS]:
+            touches = self._touches_of(users.names[code], of_user[code])
+            for index in np.flatnonzero(wanted == code).tolist():
+                time = int(interactions.times[index])
+                touched[index] = touches.latest(int(items[index]), time, self.rules.window)
+            of_user[code] = ()
         rows = np.fromiter(chain.from_iterable(of_user), np.int64)
         order = np.argsort(rows)
         rows, owners = rows[order], np.repeat(np.arange(len(of_user)), [*map(len, of_user)])[order]
-        times, items = self.lists.shown(rows)
+        times, shown = self.lists.shown(rows)
         groups = np.zeros(rows.size, np.int64)
         if self.rules.per:
             labels = [self._labels(row) for row in rows.tolist()]
             number = {group: number for number, group in enumerate(sorted(set(labels)))}
             groups = np.fromiter(map(number.__getitem__, labels), np.int64, rows.size)
         matched, indices = last_touches(
-            Shown(owners, items, times, groups),
-            Wanted(wanted, interactions.items.values.astype(np.int64), interactions.times),
+            Shown(owners, shown, times, groups),
+            Wanted(wanted, items, interactions.times),
             self.rules.window,
-            lambda tied: [self._content(row) for row in rows[tied].tolist()],
+            lambda tied: [self.lists.content(row) for row in rows[tied].tolist()],
         )
-        touched: list[list[int]] = [[] for _ in interactions.keys]
         order = np.lexsort((groups[indices], times[indices]))
         for index, row in zip(matched[order].tolist(), rows[indices[order]].tolist(), strict=True):
             touched[index].append(row)
         return touched
 
+    def _touches_of(self, user: str, rows: Sequence[int]) -> Touches:
+        """What a user with many lists was shown, up to date."""
+        touches = self._touches.get(user)
+        if touches is None or touches.size > 2 * len(rows):
+            touches = self._touches[user] = Touches(self.lists, self._labels)
+        touches.extend(rows)
+        return touches
+
     def _labels(self, row: int) -> tuple[str, ...]:
         """The labels of a list by which interactions are attributed separately."""
         lists, index = self.lists.at(row)
         return tuple(lists.dimensions[index][label] for label in self.rules.per)
-
-    def _content(self, row: int) -> str:
-        """What orders lists of equal times; their origin, too, as nothing else may differ."""
-        lists, index = self.lists.at(row)
-        origin = f"{lists.logs[index]:09d}/{lists.offsets[index]:019d}"
-        return f"{lists.requests[index]}\0{origin}"
 
     def sections(self) -> Iterator[Section]:
         """The open records."""
@@ -256,10 +333,24 @@ class Joiner:
         self.watermark = msgspec.convert(state["watermark"], Int64)
         self.lists.restore(parts)
         self.interactions.restore(parts)
+        for table in (self.lists, self.interactions):
+            table.add_keys(table.between(NEVER, self.watermark))
         # The interactions of open lists are attributed again.
         closed = self._closing_time(self.watermark)
-        for found, rows in self.matched(self.interactions.between(NEVER, self.watermark)):
+        for found, rows in self.matched(self.interactions.between(closed, self.watermark)):
             self._wait(found, [row for row in rows if self.lists.time(row) >= closed])
+
+    def _add(self, stream: int, part: RecordSlice) -> None:
+        """Add records that are not from the future; count those that are late or ignored."""
+        records = self._open(stream, part)
+        late = records.times < np.maximum(part.before - self.rules.lateness, self.watermark)
+        ignored = _ignored(part.content)
+        for row in np.flatnonzero(late | ignored).tolist():
+            self._refuse(stream, "late" if late[row] else "ignored", records, row)
+        if (late | ignored).any():
+            records = records.take(np.flatnonzero(~(late | ignored)))
+        table: OpenTable[Any] = self.lists if isinstance(records, OpenLists) else self.interactions
+        table.add(records)
 
     def _open(self, stream: int, part: RecordSlice) -> OpenRecords:
         """The records of a slice, with the numbers of their items."""
@@ -279,30 +370,22 @@ class Joiner:
             offsets=offsets,
         )
 
-    def _duplicates(self, records: OpenRecords, refused: Collection[int]) -> list[int]:
-        """Rows whose id was seen before, in any log of the stream, and not long before or after.
+    def _decide(self, table: OpenTable[Any], before: int) -> list[int]:
+        """The rows since a time that repeat no other; the others are counted and removed.
 
-        Windows of lists of one id must not overlap; an interaction counts once within window and
-        lateness. No clock decides that: those of other logs say nothing about the age of a record.
+        Of copies the earliest counts. Windows of lists of one id must not overlap; an interaction
+        counts once within window and lateness.
         """
-        if isinstance(records, OpenLists):
-            table: OpenTable[Any] = self.lists
-            ids: Sequence[Any] = records.requests
-            index, span = table.by["requests"], self.rules.window
-        else:
-            table, ids = self.interactions, records.ids.tolist()
-            index, span = table.by["ids"], self.rules.window + self.rules.lateness
-        if index.are_new(ids):
-            return []
-        times, fresh, duplicates = records.times.tolist(), defaultdict[Any, list[int]](list), []
-        for row, key in enumerate(ids):
-            if key and row not in refused:
-                earlier = chain(map(table.time, index.rows(key)), fresh[key])
-                if any(abs(time - times[row]) <= span for time in earlier):
-                    duplicates.append(row)
-                else:
-                    fresh[key].append(times[row])
-        return duplicates
+        rows = table.between(before, self.watermark)
+        copies = table.copies(rows)
+        for row in copies:
+            records, index = table.at(row)
+            self._refuse(self._streams[records.logs[index]], "duplicate", records, index)
+        if copies:
+            rows = [row for row in rows if row not in copies]
+            table.remove(sorted(copies))
+        table.add_keys(rows)
+        return rows
 
     def _wait(self, found: Attributed, lists: Sequence[int]) -> None:
         """Keep an interaction until its lists are counted; it counts with the last of them."""
@@ -349,7 +432,12 @@ class Joiner:
         self.lists.drop(horizon - self.rules.window)
         self.interactions.drop(horizon - self.rules.window - self.rules.lateness)
         if len(self.lists.buckets) < before:
-            self.items.compact((self.lists, self.interactions))
+            users = self.lists.by["users"] if self._touches else Index()
+            few = [user for user in self._touches if len(users.rows(user)) <= MANY_LISTS]
+            for user in few:
+                del self._touches[user]
+            if self.items.compact((self.lists, self.interactions)):
+                self._touches.clear()
 
     def _refuse_too_many(self) -> None:
         waiting = sum(counts.open for counts in self.outcomes)
@@ -372,9 +460,12 @@ def _ignored(content: Decoded | InteractionColumns) -> BoolArray:
 
 
 def _hashes(stream: int, content: InteractionColumns) -> IntArray:
-    """A hash of each event id in its stream, which takes less memory; 0 without ids."""
+    """A hash of each event id in its stream and join key; 0 without ids."""
     if content.event_ids is None:
         return np.zeros(len(content.keys), dtype=np.int64)
     salt = b"%d" % stream
-    hashes = (blake2b(text.encode(), digest_size=8, salt=salt) for text in content.event_ids)
-    return np.frombuffer(b"".join(hashed.digest() for hashed in hashes), dtype="<i8")
+    pairs = zip(content.keys, content.event_ids, strict=True)
+    # With its length, so that no other key and id make the same text.
+    texts = (f"{len(key)} {key}{event_id}".encode() for key, event_id in pairs)
+    hashes = (blake2b(text, digest_size=8, salt=salt).digest() for text in texts)
+    return np.frombuffer(b"".join(hashes), dtype="<i8")

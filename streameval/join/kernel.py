@@ -39,7 +39,8 @@ def list_content(
         True
     """
     named = "" if user is None else user
-    return f"{request or ''}\0{named}\0{[*recommendations]!r}\0{others!r}"
+    # The user is last: a join by request id may have no users, and the same list must win.
+    return f"{request or ''}\0{[*recommendations]!r}\0{others!r}\0{named}"
 
 
 def interaction_content(item: Id, kind: str | None, gain: float) -> str:

@@ -1,7 +1,7 @@
 """The logs of one joined partition: the order of their records, positions, and the watermark.
 
-The next record always comes from the log with the lowest clock. So the order depends on the logs
-alone, not on the arrival of batches; records of a log that is ahead wait.
+The next record always comes from the log with the lowest clock. So what waits depends on the logs
+alone, not on the arrival of batches; records of a log that is ahead stay unread.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Chunk(msgspec.Struct, gc=False):
 
 
 class _Unconfirmed(NamedTuple):
-    """A record ahead of the clock that later records have neither confirmed nor refuted yet."""
+    """A record too far ahead, which later records have neither confirmed nor refuted yet."""
 
     event: int
     time: int
@@ -79,11 +79,24 @@ class _Unconfirmed(NamedTuple):
     at: int
 
 
+class Log(NamedTuple):
+    """A log, its stream and its first offset.
+
+    Attributes:
+        stream: number of its stream; 0 for impressions.
+    """
+
+    partition: Partition
+    stream: int
+    offset: int
+
+
 class LogCursor:
     """The position in a log, and the records that were read ahead of it.
 
-    A record ahead of the clock waits until later records confirm it, or refute it as from the
-    future; the records after it wait as well.
+    A record ahead of the clock by more than the lateness waits until later records confirm it, or
+    refute it as from the future; the records after it wait as well. So if no record is behind an
+    earlier one by more than the lateness, none is refuted. Records move the clock as ever.
 
     Attributes:
         stream: number of its stream; 0 for impressions.
@@ -92,20 +105,19 @@ class LogCursor:
         idle: whether the other logs do not wait for it.
     """
 
-    def __init__(
-        self, number: int, stream: int, partition: Partition, position: int, time: Clock
-    ) -> None:
+    def __init__(self, number: int, log: Log, time: Clock, lateness: int) -> None:
         self.number = number
-        self.stream = stream
-        self.partition = partition
-        self.position = position
+        self.stream = log.stream
+        self.partition = log.partition
+        self.position = log.offset
         self.time = time
         self.idle = False
         self.ended = False
         self._chunks: deque[_Chunk] = deque()
         self._unconfirmed: deque[_Unconfirmed] = deque()
         self._tail = time.copy()
-        self.expected = position
+        self._lateness = lateness
+        self.expected = log.offset
 
     @property
     def waiting(self) -> int:
@@ -176,8 +188,9 @@ class LogCursor:
         return slices
 
     def _resolve_unconfirmed(self, chunk: _Chunk, ticks: Ticks) -> None:
-        """Find records ahead of the clock; confirm or refute earlier ones."""
-        times, first, clocks = _times(chunk.content), ticks.first, ticks.clocks
+        """Find records too far ahead of the clock; confirm or refute earlier ones."""
+        times, first = _times(chunk.content), ticks.first
+        clocks = ticks.clocks + self._lateness
         for row in np.flatnonzero(times > clocks).tolist():
             index = int(chunk.content.indices[row])
             self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, index))
@@ -222,33 +235,21 @@ def _times(content: Content) -> NDArray[np.int64]:
     return cast("NDArray[np.int64]", content.times)
 
 
-class Log(NamedTuple):
-    """A log, its stream and its first offset.
-
-    Attributes:
-        stream: number of its stream; 0 for impressions.
-    """
-
-    partition: Partition
-    stream: int
-    offset: int
-
-
 class Logs:
     """The joined logs, numbered in their order.
 
-    `logs`: their order must be the same to restore a state.
+    `logs`: their order must be the same to restore a state. `lateness`: how far ahead of its clock
+    a record is accepted at once, microseconds.
 
     Attributes:
         has_more: whether the last `take` left records that are next in order.
     """
 
-    def __init__(self, logs: Sequence[Log], clock: Callable[[], Clock]) -> None:
-        self._clock = clock
+    def __init__(self, logs: Sequence[Log], clock: Callable[[], Clock], lateness: int) -> None:
+        self._clock, self._lateness = clock, lateness
         self.has_more = False
         self.cursors = [
-            LogCursor(number, log.stream, log.partition, log.offset, clock())
-            for number, log in enumerate(logs)
+            LogCursor(number, log, clock(), lateness) for number, log in enumerate(logs)
         ]
         self._by_partition = {cursor.partition: cursor for cursor in self.cursors}
 
@@ -313,8 +314,11 @@ class Logs:
                 slices.setdefault(cursor.stream, []).append(part)
         return dict(sorted(slices.items()))
 
-    def watermark(self, rules: Rules) -> tuple[int, int]:
-        """The event time before which no record is expected, and the newest event time."""
+    def watermark(self, rules: Rules, latest: Callable[[int], int]) -> tuple[int, int]:
+        """The event time before which no record is expected, and the newest event time.
+
+        `latest`: returns the largest time of a joined record up to a limit.
+        """
         newest = max(self.clocks.values(), default=NEVER)
         waited_for = [
             cursor.time.now
@@ -324,9 +328,8 @@ class Logs:
         if not waited_for:
             if all(cursor.ended for cursor in self.cursors):
                 return FOREVER, newest
-            # The last records of a sparse log are ahead of its clock; a wrong time stays open.
-            ahead = [time for cursor in self.cursors for time in cursor.time.unconfirmed]
-            newest = max([newest, *(time for time in ahead if time <= newest + rules.window)])
+            # The last records may be ahead of their clocks; a wrong time stays open.
+            newest = max(newest, latest(newest + max(rules.window, rules.lateness)))
             return newest + rules.window + 1, newest
         lowest = min(waited_for)
         return (NEVER if lowest == NEVER else lowest - rules.lateness), newest
@@ -364,8 +367,8 @@ class Logs:
         for number, (_, position, clock, idle, ended) in enumerate(logs):
             time = self._clock()
             time.restore(clock)
-            stream = self.cursors[number].stream
-            fresh = LogCursor(number, stream, saved_logs[number], position, time)
+            log = Log(saved_logs[number], self.cursors[number].stream, position)
+            fresh = LogCursor(number, log, time, self._lateness)
             fresh.idle, fresh.ended = idle, ended
             self.cursors[number] = fresh
         self._by_partition = {cursor.partition: cursor for cursor in self.cursors}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, count, repeat
+from itertools import chain, groupby, repeat
 from types import GenericAlias
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, get_type_hints
 
@@ -15,12 +15,14 @@ from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
 from streameval.decoding.columns import Decoded
+from streameval.engine.clock import NEVER
 from streameval.engine.windows.sections import Section
 from streameval.events import Id, plain
 from streameval.events.batch import ColumnSet
 from streameval.events.errors import RefusedRecordsError
 from streameval.events.per_item import PerItem
 from streameval.events.ragged import IdColumn, Ragged
+from streameval.join.kernel import are_copies, interaction_content, list_content
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import decode_column, encode_column, next_version
 from streameval.statistics.vocabulary import Codes, decode_id, encode_id
@@ -95,6 +97,11 @@ class OpenInteractions(ColumnSet, frozen=True, kw_only=True, eq=False):
 
 OpenRecords: TypeAlias = OpenLists | OpenInteractions
 R = TypeVar("R", OpenLists, OpenInteractions)
+RowKey: TypeAlias = str | int | tuple[str, str]
+"""By which rows are found; an empty text or 0 is none."""
+
+KeyOf: TypeAlias = Callable[[R, int], RowKey]
+"""The key of the record with this index."""
 
 
 def size_of(records: OpenRecords) -> int:
@@ -104,10 +111,6 @@ def size_of(records: OpenRecords) -> int:
     else:
         each, texts = 300, chain[Any](records.keys)
     return each * len(records) + records.items.values.nbytes + sum(map(len, texts))
-
-
-Key: TypeAlias = str | int
-"""By which rows are found; an empty text or 0 is none."""
 
 
 class ItemNumbers:
@@ -139,10 +142,13 @@ class ItemNumbers:
         """Numbers as a column of lists of ids."""
         return IdColumn(Ragged(lists.values.astype(np.int64), lists.offsets), self.codes.names)
 
-    def compact(self, tables: Sequence[OpenTable[Any]]) -> None:
-        """Forget the items that no open record has, once they may be the majority."""
+    def compact(self, tables: Sequence[OpenTable[Any]]) -> bool:
+        """Forget the items that no open record has, once they may be the majority.
+
+        Returns whether the others have new numbers.
+        """
         if len(self.codes) < max(_MANY, 4 * self._kept):
-            return
+            return False
         occurs = np.zeros(len(self.codes), dtype=np.bool_)
         for table in tables:
             for bucket in table.buckets.values():
@@ -156,15 +162,16 @@ class ItemNumbers:
                 items = bucket.rows.items
                 fresh = Ragged(numbers[items.values], items.offsets)
                 bucket.parts = [msgspec.structs.replace(bucket.rows, items=fresh)]
+        return True
 
 
 class Index:
-    """Rows by key; they are removed roughly in the order in which they were added.
+    """Rows by key, in the order in which they were added, which is that of time.
 
     >>> index = Index()
-    >>> index.extend(["r1", "", "r1"], 5); list(index.rows("r1")), list(index.rows(""))
+    >>> index.extend(["r1", "", "r1"], [5, 6, 7]); list(index.rows("r1")), list(index.rows(""))
     ([5, 7], [])
-    >>> index.forget(["r1"], 5); list(index.rows("r1"))
+    >>> index.forget(["r1"], 6); list(index.rows("r1"))
     [7]
     """
 
@@ -172,14 +179,14 @@ class Index:
 
     def __init__(self) -> None:
         # A single row to save memory, or several if a key was used again.
-        self._rows: dict[Key, int | deque[int]] = {}
+        self._rows: dict[RowKey, int | deque[int]] = {}
 
-    def extend(self, keys: Sequence[Key], first: int) -> None:
-        """Add the rows `first`, `first` + 1, ...; an empty key has none."""
+    def extend(self, keys: Sequence[RowKey], added: Sequence[int]) -> None:
+        """Add rows; one with an empty key has none."""
         if self.are_new(keys) and all(keys):
-            self._rows.update(zip(keys, count(first), strict=False))
+            self._rows.update(zip(keys, added, strict=True))
             return
-        for row, key in enumerate(keys, first):
+        for row, key in zip(added, keys, strict=True):
             rows = self._rows.get(key)
             if rows is None:
                 if key:
@@ -189,32 +196,46 @@ class Index:
             else:
                 self._rows[key] = deque((rows, row))
 
-    def are_new(self, keys: Sequence[Key]) -> bool:
+    def are_new(self, keys: Sequence[RowKey]) -> bool:
         """Whether the keys are distinct, and none has a row."""
         return len(set(keys)) == len(keys) and self._rows.keys().isdisjoint(keys)
 
-    def rows(self, key: Key) -> Sequence[int]:
+    def rows(self, key: RowKey) -> Sequence[int]:
         """The rows of a key, in the order in which they were added; a view."""
         rows = self._rows.get(key, ())
         return (rows,) if isinstance(rows, int) else rows
 
-    def forget(self, keys: Iterable[Key], first: int) -> None:
-        """Remove one row of each key: `first`, `first` + 1, ..."""
-        for row, key in enumerate(keys, first):
-            remaining = self._rows.pop(key, None)
-            if isinstance(remaining, deque) and len(remaining) > 1:
-                remaining.remove(row)  # near the front, so quick
-                self._rows[key] = remaining
+    def forget(self, keys: Iterable[RowKey], before: int) -> None:
+        """Remove the rows below `before` of these keys."""
+        for key in keys:
+            rows = self._rows.pop(key, ())
+            if isinstance(rows, deque):
+                while rows and rows[0] < before:
+                    rows.popleft()
+                if rows:
+                    self._rows[key] = rows
+            elif rows and rows >= before:
+                self._rows[key] = rows
 
 
 class _Bucket(Generic[R]):
-    """The records of one short span of event time, in parts of falling size."""
+    """The records of one short span of event time, in parts of falling size.
 
-    __slots__ = ("parts", "version")
+    Attributes:
+        removed: indices of records that do not count; the others keep theirs.
+    """
+
+    __slots__ = ("parts", "removed", "version")
 
     def __init__(self, part: R) -> None:
         self.parts: list[R] = [part]
+        self.removed: list[int] = []
         self.version = next_version()
+
+    @property
+    def remaining(self) -> IntArray:
+        """Indices of the records that count."""
+        return np.delete(np.arange(len(self)), self.removed)
 
     @property
     def rows(self) -> R:
@@ -241,12 +262,14 @@ class OpenTable(Generic[R]):
         prefix: of the names of its sections.
         kind: of its records.
         width: of a bucket, microseconds of event time.
+        span: longest distance of a copy, microseconds.
         items: numbers of items.
-        keys: columns by which rows are found.
+        keys: by which rows are found; by "ids" copies are.
 
     Attributes:
-        by: rows by the value of each of `keys`.
+        by: rows by each of `keys`, once `add_keys` was called for them.
         size: approximate bytes.
+        first: all rows are at or after it.
     """
 
     def __init__(
@@ -254,19 +277,23 @@ class OpenTable(Generic[R]):
         prefix: str,
         kind: type[R],
         width: int,
+        span: int,
         items: ItemNumbers,
-        keys: Sequence[str],
+        keys: Mapping[str, KeyOf[R]],
     ) -> None:
         self.buckets: dict[int, _Bucket[R]] = {}
         self.by = {key: Index() for key in keys}
         self.size = 0
+        self.first = NEVER
         self._prefix = prefix
         self._kind: type[R] = kind
         self._width = width
+        self._span = span
         self._items = items
+        self._keys: Mapping[str, KeyOf[R]] = keys
 
     def __len__(self) -> int:
-        return sum(map(len, self.buckets.values()))
+        return sum(len(bucket) - len(bucket.removed) for bucket in self.buckets.values())
 
     def add(self, rows: R) -> None:
         """Add records.
@@ -279,14 +306,62 @@ class OpenTable(Generic[R]):
             selected = np.flatnonzero(numbers == number)
             part = rows if selected.size == numbers.size else rows.take(selected)
             bucket = self.buckets.get(number)
-            begin = 0 if bucket is None else len(bucket)
-            if begin + selected.size > _LARGEST_INDEX:
-                raise too_many_open("max_open", begin + selected.size, _LARGEST_INDEX)
+            waiting = selected.size + (0 if bucket is None else len(bucket))
+            if waiting > _LARGEST_INDEX:
+                raise too_many_open("max_open", waiting, _LARGEST_INDEX)
             if bucket is None:
                 self.buckets[number] = _Bucket(part)
             else:
                 bucket.append(part)
-            self._index(part, (number << _INDEX_BITS) + begin)
+            self.size += size_of(part)
+
+    def copies(self, rows: Sequence[int]) -> set[int]:
+        """Those of these rows that repeat an earlier one, here or among those with keys.
+
+        `rows`: all without keys up to some time.
+        """
+        ids, index = self._keys_of(rows, "ids"), self.by["ids"]
+        present = [key for key in ids if key]
+        if index.are_new(present):
+            return set()
+        times_seen = Counter(present)
+        repeated = {key for key in times_seen if times_seen[key] > 1 or index.rows(key)}
+        pairs = [(key, row) for key in repeated for row in index.rows(key)]
+        pairs += [pair for pair in zip(ids, rows, strict=True) if pair[0] in repeated]
+        listed = [row for _, row in pairs]
+        copies = are_copies(
+            Codes[RowKey]().codes(key for key, _ in pairs),
+            np.fromiter(map(self.time, listed), np.int64, len(listed)),
+            self._span,
+            lambda tied: [self.content(listed[place]) for place in tied.tolist()],
+        )
+        return {listed[place] for place in np.flatnonzero(copies).tolist()}
+
+    def add_keys(self, rows: Sequence[int]) -> None:
+        """Make rows found by their keys; all of a time at once, in the order of time."""
+        for name, index in self.by.items():
+            index.extend(self._keys_of(rows, name), rows)
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Remove rows, which ascend and have no keys."""
+        for number, of_bucket in groupby(rows, lambda row: row >> _INDEX_BITS):
+            bucket, indices = self.buckets[number], [row & _LARGEST_INDEX for row in of_bucket]
+            bucket.removed += indices
+            bucket.version = next_version()
+            self.size -= size_of(bucket.rows.take(np.array(indices)))
+            if len(bucket.removed) == len(bucket):
+                del self.buckets[number]
+
+    def content(self, row: int) -> str:
+        """The content of a row, which orders those of equal times."""
+        return _content(self._items, *self.at(row))
+
+    def _keys_of(self, rows: Sequence[int], name: str) -> list[RowKey]:
+        key_of, keys = self._keys[name], list[RowKey]()
+        for number, of_bucket in groupby(rows, lambda row: row >> _INDEX_BITS):
+            records = self.buckets[number].rows
+            keys += [key_of(records, row & _LARGEST_INDEX) for row in of_bucket]
+        return keys
 
     def at(self, row: int) -> tuple[R, int]:
         """The bucket of a row, and the index in it."""
@@ -327,6 +402,8 @@ class OpenTable(Generic[R]):
         for number, times in self._times_in(begin, end):
             bucket = self.buckets[number].rows
             indices = np.flatnonzero((begin <= times) & (times < end))
+            if removed := self.buckets[number].removed:
+                indices = indices[~np.isin(indices, removed)]
             columns = (bucket.offsets[indices], bucket.logs[indices], times[indices])
             rows += ((number << _INDEX_BITS) + indices[np.lexsort(columns)]).tolist()
         return rows
@@ -346,6 +423,14 @@ class OpenTable(Generic[R]):
             left -= times.size
         return end
 
+    def latest(self, until: int) -> int:
+        """The largest time up to a limit; NEVER without one."""
+        for number in sorted(self.buckets, reverse=True):
+            times = self.buckets[number].rows.times
+            if (times <= until).any():
+                return int(times[times <= until].max())
+        return NEVER
+
     def _times_in(self, begin: int, end: int) -> Iterator[tuple[int, IntArray]]:
         """Number and times of the buckets that overlap with [begin, end), ascending."""
         for number in sorted(self.buckets):
@@ -353,12 +438,15 @@ class OpenTable(Generic[R]):
                 yield number, self.buckets[number].rows.times
 
     def drop(self, before: int) -> None:
-        """Remove all buckets that end at or before a time."""
-        for number in [n for n in self.buckets if (n + 1) * self._width <= before]:
-            rows = self.buckets.pop(number).rows
-            self.size -= size_of(rows)
-            for key, index in self.by.items():
-                index.forget(_listed(getattr(rows, key)), number << _INDEX_BITS)
+        """Remove all buckets that end at or before a time; all of their rows are indexed."""
+        for number in sorted(n for n in self.buckets if (n + 1) * self._width <= before):
+            bucket, self.first = self.buckets[number], (number + 1) << _INDEX_BITS
+            remaining = bucket.remaining
+            rows = ((number << _INDEX_BITS) + remaining).tolist()
+            for name, index in self.by.items():
+                index.forget(self._keys_of(rows, name), self.first)
+            self.size -= size_of(bucket.rows.take(remaining) if bucket.removed else bucket.rows)
+            del self.buckets[number]
 
     def sections(self) -> Iterator[Section]:
         """One section for each bucket."""
@@ -373,24 +461,25 @@ class OpenTable(Generic[R]):
                 number = int(name.removeprefix(self._prefix))
                 rows = _decode(content, self._kind, self._items)
                 self.buckets[number] = _Bucket(rows)
-                self._index(rows, number << _INDEX_BITS)
-
-    def _index(self, rows: R, first: int) -> None:
-        self.size += size_of(rows)
-        for key, index in self.by.items():
-            index.extend(_listed(getattr(rows, key)), first)
+                self.size += size_of(rows)
 
     def _content(self, bucket: _Bucket[R]) -> Callable[[], Callable[[], Iterator[bytes]]]:
         def copied() -> Callable[[], Iterator[bytes]]:
             # Columns are never changed in place, so nothing has to be copied.
             rows, names = bucket.rows, self._items.codes.names
+            if bucket.removed:
+                rows = rows.take(bucket.remaining)
             return lambda: iter([_encode(rows, names)])
 
         return copied
 
 
-def _listed(column: list[str] | IntArray) -> Sequence[Key]:
-    return column.tolist() if isinstance(column, np.ndarray) else column
+def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
+    shown = items.named(rows.items.rows(index, index + 1)).ids()
+    if isinstance(rows, OpenInteractions):
+        return interaction_content(shown[0], rows.types[index], rows.gains[index])
+    others = (*rows.dimensions[index], rows.optional[index].hex())
+    return list_content(rows.requests[index], rows.users[index] or None, shown, *others)
 
 
 def _encode(rows: OpenRecords, names: Sequence[Id]) -> bytes:

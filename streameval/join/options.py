@@ -21,7 +21,7 @@ FOREVER: Final = 2**62
 """After every event time, microseconds: the watermark when no more records come."""
 
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """Version of the state of a join. Release 0.2.0 had none."""
 
 
@@ -55,9 +55,9 @@ Outcome: TypeAlias = Literal[
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "counted": "It is part of an event that was counted.",
-    "duplicate": "Its request or event id was seen before.",
+    "duplicate": "An earlier record has its request id, or its key and event id.",
     "late": "It is behind the clock of its log by more than the lateness.",
-    "future": "It is ahead of the clock of its log, and the records after it do not confirm that.",
+    "future": "It is far ahead of the clock of its log, and the next records do not confirm it.",
     "orphan": "No list that it could belong to was shown in the window before it.",
     "ignored": "Its type does not count.",
     "invalid": "It is not a valid impression or interaction; see the reasons.",
@@ -117,7 +117,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         item: path of the item's id.
         time: path of event time; None: as in [event].
         time_unit: unit of event time; None: as in [event].
-        event_id: path of its id, by which it counts once.
+        event_id: path of its id, by which it counts once for its key; of several the earliest.
         type: path of its type, for example "click".
         gain: path of its worth; else its type says that.
         types: type -> worth; other types do not count.
@@ -177,9 +177,10 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         interactions: streams of interactions.
         key: "request_id": an interaction names its list; "user_item": it belongs to the latest
             list that showed the item to the user.
-        request_id: path of the id in impressions; None: "request_id" with that key.
+        request_id: path of the id in impressions, by which one counts once (of several the
+            earliest); None: "request_id" with that key.
         window: longest time from a list to an interaction that counts.
-        lateness: a record further behind its log's clock is late.
+        lateness: a record further behind its log's clock is late; one as far ahead is accepted.
         idle_timeout: stop waiting for a log without records for this long, by the wall clock;
             None: never.
         combine: worth of several interactions with one item: the largest, or the sum.

@@ -49,7 +49,7 @@ class JoinedState(PartitionState):
     ) -> None:
         super().__init__(counter, {})
         clock = counter.layout.clock
-        self.logs = Logs(logs, lambda: Clock(clock))
+        self.logs = Logs(logs, lambda: Clock(clock), rules.lateness)
         self.joiner = Joiner(rules, [log.stream for log in logs])
         self.idle_timeouts = 0
         self.proposed_at: int | None = None
@@ -142,7 +142,7 @@ class JoinedState(PartitionState):
                     tally.add_invalid([event for _, event in part.invalid])
                     self.add(tally)
                 self.joiner.add(stream, slices)
-            self._goal = self.logs.watermark(self.joiner.rules)
+            self._goal = self.logs.watermark(self.joiner.rules, self.joiner.latest)
         for log, offset, event in self.joiner.advance(*self._goal, self._count_closed):
             # A list that cannot be counted was valid when it was read.
             self._refused.append((Identity(self.logs.cursors[log].partition, offset), event))

@@ -58,11 +58,17 @@ def verdicts(events: int, recent: int, voters: Voters = None) -> list[int | None
 
 
 def ahead(
-    log: Sequence[int], log_clocks: Sequence[int], recent: int, voters: Voters = None
+    log: Sequence[int],
+    log_clocks: Sequence[int],
+    recent: int,
+    voters: Voters = None,
+    lateness: int = 0,
 ) -> list[bool]:
-    """Whether the clock does not reach each event before enough voters have followed it."""
+    """Whether the clock does not come near each event before enough voters have followed it."""
     pairs = zip(log, verdicts(len(log), recent, voters), strict=True)
-    return [verdict is not None and time > log_clocks[verdict] for time, verdict in pairs]
+    return [
+        verdict is not None and time > log_clocks[verdict] + lateness for time, verdict in pairs
+    ]
 
 
 def refuted(

@@ -70,9 +70,9 @@ def joined(case: Case) -> Joined:
 
 
 def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
-    """Valid records that are not late, in join order."""
-    ordered = []
-    for number, log in enumerate(case.streams[stream]):
+    """Valid records that are neither late nor from the future."""
+    in_time = []
+    for log in case.streams[stream]:
         counts["records"] += len(log)
         counts["tombstone"] += log.count(None)
         counts["invalid"] += log.count({})
@@ -81,7 +81,7 @@ def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
         by_user = stream == 0 or case.key == "user_item"
         voters = [record["user"] if by_user else None for record in valid]
         clocks = slow_clock.clocks(times, case.max_ahead, case.recent, voters)
-        ahead = slow_clock.ahead(times, clocks, case.recent, voters)
+        ahead = slow_clock.ahead(times, clocks, case.recent, voters, case.lateness)
         for place, record in enumerate(valid):
             before = clocks[place - 1] if place else slow_clock.NEVER
             if ahead[place]:
@@ -89,36 +89,42 @@ def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
             elif record["ts"] < before - case.lateness:
                 counts["late"] += 1
             else:
-                ordered.append((before, number, place, record))
-    return [record for *_, record in sorted(ordered, key=lambda entry: entry[:3])]
+                in_time.append(record)
+    return in_time
 
 
 def _distinct(case: Case, counts: Counter[str]) -> list[Record]:
-    """Lists of one id are one list, unless their windows are apart."""
-    kept, times_seen = [], defaultdict[str, list[int]](list)
-    for record in _in_time(case, 0, counts):
-        times = times_seen[record["request_id"]]
-        if any(abs(time - record["ts"]) <= case.window for time in times):
-            counts["duplicate"] += 1
-        else:
-            times.append(record["ts"])
-            kept.append(record)
-    return kept
+    """Lists of one id, and user if the join is by user, are one unless their windows are apart."""
+    by = ("request_id",) if case.key == "request_id" else ("user", "request_id")
+    return _earliest(_in_time(case, 0, counts), by, case.window, counts)
 
 
 def _unique(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
-    """Interactions of one id are one, unless they are further apart than a list stays open."""
-    kept, times_seen = [], defaultdict[str, list[int]](list)
-    for record in _in_time(case, stream, counts):
-        times = times_seen[record["event_id"]]
-        if record["type"] not in case.gains:
-            counts["ignored"] += 1
-        elif any(abs(time - record["ts"]) <= case.window + case.lateness for time in times):
+    """Interactions of one key and id are one, unless further apart than a list stays open."""
+    records = _in_time(case, stream, counts)
+    counting = [record for record in records if record["type"] in case.gains]
+    counts["ignored"] += len(records) - len(counting)
+    by = ("request_id" if case.key == "request_id" else "user", "event_id")
+    return _earliest(counting, by, case.window + case.lateness, counts)
+
+
+def _earliest(
+    records: Sequence[Record], by: Sequence[str], span: int, counts: Counter[str]
+) -> list[Record]:
+    kept, last = [], dict[tuple[str, ...], int]()
+    for record in sorted(records, key=lambda record: (record["ts"], _content(record))):
+        key = tuple(record[name] for name in by)
+        if key in last and record["ts"] - last[key] <= span:
             counts["duplicate"] += 1
         else:
-            times.append(record["ts"])
+            last[key] = record["ts"]
             kept.append(record)
     return kept
+
+
+def _content(record: Record) -> tuple[str, ...]:
+    names = ("request_id", "shown", "variant") if "shown" in record else ("item", "type")
+    return tuple(str(record[name]) for name in names)
 
 
 def _rows(case: Case, shown: Sequence[Record], record: Record) -> list[int]:
@@ -137,11 +143,10 @@ def _rows(case: Case, shown: Sequence[Record], record: Record) -> list[int]:
     groups: dict[str, list[int]] = defaultdict(list)
     for row in rows:
         groups[shown[row]["variant"] if case.per_variant else ""].append(row)
-    return sorted(max(rows, key=lambda row: _touch(shown[row])) for rows in groups.values())
-
-
-def _touch(record: Record) -> tuple[int, str]:
-    return record["ts"], record["request_id"]
+    return sorted(
+        max(rows, key=lambda row: (shown[row]["ts"], _content(shown[row])))
+        for rows in groups.values()
+    )
 
 
 def _event(case: Case, shown: Record, interactions: Sequence[Record]) -> tuple[Any, ...]:

@@ -89,7 +89,7 @@ def shown_content(row: Row) -> tuple[str, ...]:
     others = {"recommendations", "times", "request_id", "users"}
     rest = [str(row[name]) for name in sorted(row) if name not in others]
     user = "" if row.get("users") is None else str(row["users"])
-    return str(row.get("request_id") or ""), user, repr(row["recommendations"]), repr(tuple(rest))
+    return str(row.get("request_id") or ""), repr(row["recommendations"]), repr(tuple(rest)), user
 
 
 def _touch(row: Row) -> tuple[Any, ...]:

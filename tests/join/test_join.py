@@ -37,6 +37,7 @@ def _at_once(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (joiner, state):
             patch.setattr(module, "AT_ONCE", request.param)
+        patch.setattr(joiner, "MANY_LISTS", request.param)
         yield
 
 
@@ -73,19 +74,6 @@ def test_any_interleaving_with_restarts_gives_the_same_bytes(
     assert first.content() == second.content()
 
 
-def test_the_last_touch_is_found_behind_lists_older_than_the_lateness() -> None:
-    shown = {"request_id": "r", "user": "u", "variant": "x"}
-    # The clock needs three records: until then the first is ahead of it, and older ones may come.
-    lists: list[Any] = [{**shown, "ts": 3, "shown": ["a"]}]
-    lists += [{**shown, "ts": ts, "shown": []} for ts in (0, 1, 0)]
-    click: Any = {"ts": 3, "user": "u", "item": "a", "type": "click", "event_id": "0"}
-    case = Case([[lists], [[click] * 2]], key="user_item", window=1, recent=3, max_ahead=0)
-    expected = joined(case).events
-    assert (3, ("x",), ("a",), (("a", 1.0),), ((("a", "click"), 1.0),)) in expected
-    assert played(case, []).joined().events == expected
-    assert played(case, [(0, 3, 0, True)]).joined().events == expected
-
-
 @pytest.mark.parametrize("key", ["request_id", "user_item"])
 def test_a_click_at_the_end_of_the_window_counts_and_one_after_it_does_not(key: Any) -> None:
     lists: list[Any] = [
@@ -118,19 +106,6 @@ def test_a_click_counts_for_the_latest_list_or_for_that_of_each_variant(
     case = Case([[lists], [[click]]], key="user_item", window=10, per_variant=per_variant)
     events = played(case, []).joined().events
     assert [variant for _, (variant,), _, gains, _ in events if gains] == clicked
-
-
-def test_late_lists_in_any_number_hide_no_earlier_one() -> None:
-    """They are within the lateness, so a list in the window may have come before them."""
-    shown = {"user": "u", "variant": "x"}
-    lists: list[Any] = [{**shown, "request_id": "r", "ts": 20, "shown": ["a"]}]
-    lists += [{**shown, "request_id": f"late{n}", "ts": 17, "shown": ["b"]} for n in range(40)]
-    click: Any = {"ts": 30, "user": "u", "item": "a", "type": "click", "event_id": "0"}
-    case = Case([[lists], [[click]]], key="user_item", window=10, lateness=5, recent=1, max_ahead=0)
-    run = played(case, [])
-    hits = {items: gains for _, _, items, gains, _ in run.joined().events}
-    assert hits == {("a",): (("a", 1.0),), ("b",): ()}
-    assert run.state.outcomes[1].counted == 1
 
 
 WHO = ["u1", "u2", None, "u1", "u3", "u2"]
