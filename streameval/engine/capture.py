@@ -69,29 +69,29 @@ class ReadingClock:
     `max_ahead`: how far a clock may be ahead, microseconds; None holds none, as in a replay.
 
     Attributes:
+        time: microseconds since the epoch; None if unknown.
         ahead: how far the clock of each log is ahead that is held, microseconds.
         jumps: how often a clock came to be held; None if none ever is.
     """
 
     def __init__(self, max_ahead: int | None) -> None:
         self._max_ahead = max_ahead
+        self.time: int | None = None
         self.ahead: Mapping[Partition, int] = {}
         self.jumps = None if max_ahead is None else 0
 
-    def read(self, counts: IngestCopy, now: float) -> int | None:
-        """The event time for these counts, microseconds; None if unknown.
-
-        `now`: the wall clock, seconds since the epoch.
-        """
+    def advance(self, counts: IngestCopy, now: float) -> None:
+        """Move to the event time of these counts; `now`: the wall clock, seconds since the epoch."""
         wall = round(now * SECOND)
+        self.time = counts.clock
         if self._max_ahead is None or self.jumps is None or counts.clock is None:
-            return counts.clock
+            return
         latest = wall + self._max_ahead
         before = self.ahead
         self.ahead = {log: clock - wall for log, clock in counts.clocks.items() if clock > latest}
         self.jumps += len(self.ahead.keys() - before.keys())
         known = counts.clocks.values() or [counts.clock]
-        return max(wall if clock > latest else clock for clock in known)
+        self.time = max(wall if clock > latest else clock for clock in known)
 
     def warning(self) -> str | None:
         """A warning about the log that is ahead most, or None."""
@@ -172,7 +172,8 @@ class SnapshotCapture:
         """Read all series of the counts."""
         for view, spec in zip(self._views, self._layout.families, strict=True):
             view.refresh(counts.families[spec.name])
-        clock = self._clock.read(counts, now)
+        self._clock.advance(counts, now)
+        clock = self._clock.time
         idle = [frozenset[int]() for _ in self._views]
         if clock is not None and self._idle is not None:
             earliest = clock - self._idle
