@@ -81,7 +81,7 @@ class ReadingClock:
         self.jumps = None if max_ahead is None else 0
 
     def advance(self, counts: IngestCopy, now: float) -> None:
-        """Move to the event time of these counts; `now`: the wall clock, seconds since the epoch."""
+        """Move to the event time of these counts; `now`: wall clock, seconds since the epoch."""
         wall = round(now * SECOND)
         self.time = counts.clock
         if self._max_ahead is None or self.jumps is None or counts.clock is None:
