@@ -48,7 +48,15 @@ def number_of_day(day: date) -> int:
 
 
 def given_day(name: str, day: object) -> int:
-    """The number of a day that was given as an argument; raises a MetricError if it is none."""
+    """The number of a day that was given as an argument; raises a MetricError if it is none.
+
+    Example:
+        >>> given_day("since", date(1970, 1, 2))
+        1
+        >>> given_day("since", datetime(1970, 1, 2))  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        MetricError: since: found datetime.datetime(1970, 1, 2, 0, 0); give a day, ...
+    """
     # A datetime is a date, too, but may be one of another zone.
     if isinstance(day, date) and not isinstance(day, datetime):
         return number_of_day(day)

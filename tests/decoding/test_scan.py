@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.general import GeneralDecoder
+from streameval.decoding.rows import RowDecoder
 from streameval.decoding.scan import RecordScanner, is_scannable
 from streameval.statistics.kernel import COMPILED
 from streameval.statistics.matching import Search
@@ -268,6 +270,27 @@ def test_usual_times_are_scanned() -> None:
         values = [_with("1", "m").replace(b'"ts":5', b'"ts":' + t.encode()) for t in usual[unit]]
         assert _refused(_fields(unit), *values) == []
         assert_as_alone(_fields(unit), [], values)
+
+
+@pytest.mark.parametrize("whole", [2**29 - 1, 2**29, 2**32 - 1, 2**32])
+def test_many_digits_of_seconds_are_scanned_where_doubles_tell_them_apart(whole: int) -> None:
+    times = [f"{whole}.1234567", f"{whole}.123456", f"{whole}.12345"]
+    values = [_with("1", "m").replace(b'"ts":5', f'"ts":{time}'.encode()) for time in times]
+    is_recent = 2**29 <= whole < 2**32
+    # Outside, 15 digits in all are told apart, and never seven decimals.
+    digits = [len(time) - 1 for time in times]
+    expected = [] if is_recent else [0, *(n for n in (1, 2) if digits[n] > 15)]
+    assert _refused(_fields("s"), *values) == expected
+    assert_as_alone(_fields("s"), [], values)
+
+
+def test_plain_records_of_a_decoder_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not COMPILED:
+        pytest.skip("no compiled kernel here")
+    for decoder in (RowDecoder, GeneralDecoder):
+        monkeypatch.setattr(decoder, "decode_many", None)
+    decoded = Decoder(_fields(), ["variant"]).decode_many([PLAIN] * 3)
+    assert len(decoded.batch) == 3
 
 
 def test_fields_that_the_scanner_does_not_read_are_left_to_the_decoder() -> None:

@@ -362,6 +362,16 @@ def test_a_late_answer_shows_the_evidence_it_is_about_and_the_next_commit_follow
     assert (member.shown, member.commits) == (8, [{P: 0}, {P: 5}, {P: 8}])
 
 
+def test_a_process_that_has_counted_nothing_since_its_last_round_ends_without_another() -> None:
+    store = Recorded()
+    member = owner(store)
+    member.count(0, 5)
+    member.checkpoint()
+    before = len(store.rounds)
+    member.checkpointer.finish()
+    assert len(store.rounds) == before > 0
+
+
 def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> None:
     member = owner(store := MemoryStore())
     member.count(0, 5)
