@@ -1,7 +1,7 @@
 """The logs of one joined partition: the order of their records, positions, and the watermark.
 
-The next record always comes from the log with the lowest clock. So what waits depends on the logs
-alone, not on the arrival of batches; records of a log that is ahead stay unread.
+No log is read further than the clock of the slowest. So what waits depends on the logs alone, not
+on the arrival of batches, and is no more for a log that is ahead.
 """
 
 from __future__ import annotations
@@ -171,12 +171,12 @@ class LogCursor:
         """Confirm the records ahead of the clock, as no more records come to refute them."""
         self._unconfirmed.clear()
 
-    def take(self, bound: int, *, including: bool) -> list[RecordSlice]:
-        """Remove the waiting records before which the clock is below (or at) a bound."""
+    def take(self, bound: int) -> list[RecordSlice]:
+        """Remove the waiting records before which the clock is at most at a bound."""
         slices = []
         while self._chunks:
             chunk = self._chunks[0]
-            stop = int(np.searchsorted(chunk.before, bound, "right" if including else "left"))
+            stop = int(np.searchsorted(chunk.before, bound, "right"))
             if self._unconfirmed and self._unconfirmed[0].chunk is chunk:
                 stop = min(stop, self._unconfirmed[0].at)
             if stop > chunk.done:
@@ -300,17 +300,16 @@ class Logs:
         cursor.push(batch, content)
 
     def take(self, most: int) -> dict[int, list[RecordSlice]]:
-        """Remove the records that are next in order, by stream; at most about `most` of each log.
+        """Remove the records that are next, by stream; at most about `most` of each log.
 
-        The others wait for a slower log. Of logs with equal clocks, the first is next.
+        The others wait for a slower log.
         """
-        first = min(self.cursors, key=lambda cursor: (cursor.horizon, cursor.number))
+        lowest = min(cursor.horizon for cursor in self.cursors)
         near = min(cursor.clock_before(most) for cursor in self.cursors)
-        self.has_more = near < first.horizon
+        self.has_more = near < lowest
         slices: dict[int, list[RecordSlice]] = {}
         for cursor in self.cursors:
-            including = self.has_more or cursor.number <= first.number
-            for part in cursor.take(min(near, first.horizon), including=including):
+            for part in cursor.take(min(near, lowest)):
                 slices.setdefault(cursor.stream, []).append(part)
         return dict(sorted(slices.items()))
 
