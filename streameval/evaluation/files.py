@@ -15,11 +15,12 @@ from functools import partial
 from io import StringIO
 from itertools import chain, islice
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.evaluation.options import Form, InputError, Options, Setting
+from streameval.evaluation.quotes import UNIT_SEPARATOR, QuoteCheck, WrongQuote, has_quotes
 from streameval.events.arrow import beyond_64_bits, plain_table, refuse_bombs
 from streameval.events.errors import ProblemError, SourceError
 from streameval.events.extras import import_extra
@@ -32,9 +33,6 @@ ROWS: Final = 1 << 16
 """Rows read and counted together: fewer cost more per row, more need more memory."""
 
 _BLOCK: Final = 1 << 20
-_SEPARATOR_OF_UNITS: Final = "\x1f"
-"""Stands for a delimiter of several characters, such as the :: of MovieLens."""
-
 _PARQUET: Final = b"PAR1"
 _SUFFIXES: Final[dict[str, Form]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".inter", ".dat", ".data"), "csv"),
@@ -115,6 +113,7 @@ class RowBlock(NamedTuple):
         names: names of all columns of the file, in order.
         first: index in the file of the first row.
         header: lines of text before the first row; None if the file is no text.
+        has_quotes: whether quotes enclose fields of text, which may have several lines.
     """
 
     path: str
@@ -122,6 +121,7 @@ class RowBlock(NamedTuple):
     names: Sequence[str]
     first: int = 0
     header: int | None = None
+    has_quotes: bool = False
 
     def where(self, row: int) -> str:
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
@@ -135,7 +135,7 @@ class RowBlock(NamedTuple):
                 if not before:
                     return f"{self.path}: line {number}"
                 before -= 1
-            quoted ^= line.count(b'"') % 2 == 1
+            quoted ^= self.has_quotes and line.count(b'"') % 2 == 1
         return f"{self.path}: row {at + 1}"
 
     def column(self, name: str) -> TableColumn:
@@ -410,9 +410,13 @@ class _Text:
     Attributes:
         head: the first bytes.
         has_headlines: whether rows stand below their item, which each has as its first field here.
+        check: of the quotes, if they enclose fields.
+        wrong: the quote that it found, which ends reading with a ValueError.
     """
 
     closed = False
+    check: QuoteCheck | None = None
+    wrong: WrongQuote | None = None
 
     def __init__(self, path: str, delimiter: str | None) -> None:
         self._blocks = content(path)
@@ -429,13 +433,14 @@ class _Text:
         self._rest = self.head + self._rest
 
     def read(self, size: int = -1) -> bytes:
+        is_end = False
         while size < 0 or len(self._rest) < size:
             block = next(self._blocks, None)
             if block is None:
-                self._rest, self._carry = self._rest + self._carry, b""
+                self._rest, self._carry, is_end = self._rest + self._carry, b"", True
                 break
             if self._long is not None:
-                block = (self._carry + block).replace(self._long, _SEPARATOR_OF_UNITS.encode())
+                block = (self._carry + block).replace(self._long, UNIT_SEPARATOR.encode())
                 # A delimiter may be cut by the end of a block.
                 cut = range(len(self._long) - 1, 0, -1)
                 length = next((n for n in cut if block.endswith(self._long[:n])), 0)
@@ -443,6 +448,10 @@ class _Text:
             self._rest += block
         end = len(self._rest) if size < 0 else size
         piece, self._rest = self._rest[:end], self._rest[end:]
+        if self.check is not None:
+            self.wrong = self.check.add(piece) or (self.check.end() if is_end else None)
+            if self.wrong is not None:
+                raise ValueError(self.wrong.text)
         return piece
 
     def close(self) -> None:
@@ -482,6 +491,8 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
     if header:
         _check_header(path, first_row, delimiter)
     names = first_row if header or named is None else list(named)
+    quoted = has_quotes(delimiter)
+    text.check = QuoteCheck(delimiter) if quoted else None
     parser, wrong = arrow("csv"), list[Any]()
 
     def refuse(row: Any) -> str:
@@ -497,8 +508,8 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
             ),
             parser.ParseOptions(
                 delimiter=delimiter,
-                newlines_in_values=bool(header),
-                quote_char='"' if header else False,
+                newlines_in_values=quoted,
+                quote_char='"' if quoted else False,
                 invalid_row_handler=refuse,
             ),
             parser.ConvertOptions(
@@ -509,26 +520,44 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
                 include_columns=[*columns],
             ),
         )
-        yield RowBlock(path, rows.schema.empty_table(), names, header=header)
+        empty = rows.schema.empty_table()
+        yield RowBlock(path, empty, names, header=header, has_quotes=quoted)
         for batch in rows:
-            yield RowBlock(path, arrow().Table.from_batches([batch]), names, first, header)
+            block = arrow().Table.from_batches([batch])
+            yield RowBlock(path, block, names, first, header, has_quotes=quoted)
             first += batch.num_rows
     except (arrow().ArrowException, ValueError) as error:
         _refuse_bytes(path)
+        is_long = "straddl" in str(error)
+        if text.wrong is None and is_long and text.check is not None:
+            text.wrong = text.check.open_quote
+        if text.wrong is not None:
+            raise _wrong_quote(path, text.wrong) from error
         if wrong:
             row = wrong[0]
             where = f"row {row.number}" if row.number is not None else "a row"
             fields = f"{row.actual_columns} fields, not {row.expected_columns}: {row.text!r:.60}"
+            sign = repr(options.delimiter if delimiter == UNIT_SEPARATOR else delimiter)
+            remedy = f"quote fields with {sign}" if quoted else f"remove {sign} from fields"
             raise InputError(
-                "{problem}; quote fields with {sign}, or give {delimiter} and {header}.",
+                "{problem}; {remedy}, or give {delimiter} and {header}.",
                 problem=f"{path}: {where} has {fields}",
-                sign=repr(delimiter),
+                remedy=remedy,
             ) from error
         problem = " ".join(str(error).split())
-        if "straddl" in problem:
-            problem = f"a row is longer than {_BLOCK:,} bytes, or a quote is not closed"
+        if is_long:
+            problem = f"a row is longer than {_BLOCK:,} bytes"
         remedy = "give a parquet file, or CSV in UTF-8 with the same number of fields in each line"
         raise SourceError(path, problem, remedy) from error
+
+
+def _wrong_quote(path: str, wrong: WrongQuote) -> InputError:
+    problem = "a quote is not closed" if wrong.is_open else "text follows a quoted field"
+    return InputError(
+        "{problem}; write a quote inside a field twice, in quotes, or write the file with tabs, "
+        "beside which quotes are text.",
+        problem=f"{path}: line {wrong.line}: {problem}: {wrong.text!r:.60}",
+    )
 
 
 def _refuse_bytes(path: str) -> None:
@@ -545,7 +574,7 @@ def _delimiter(head: bytes, options: Options) -> str:
     if options.form == "mind":
         return "\t"
     if options.delimiter is not None:
-        named = options.delimiter if len(options.delimiter) == 1 else _SEPARATOR_OF_UNITS
+        named = options.delimiter if len(options.delimiter) == 1 else UNIT_SEPARATOR
         # The other file may have another one.
         if named.encode() in head.split(b"\n", 1)[0]:
             return named
@@ -555,8 +584,10 @@ def _delimiter(head: bytes, options: Options) -> str:
 def _first_row(head: bytes, delimiter: str) -> list[str]:
     """The fields of the first row that is not empty, with line ends of any system."""
     text = StringIO(head.decode("utf-8", "surrogateescape"), newline="")
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes(delimiter) else csv.QUOTE_NONE
+    rows = csv.reader(text, delimiter=delimiter, quoting=quoting)
     try:
-        return next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+        return next(filter(None, rows), [])
     except csv.Error:
         return []
 

@@ -139,17 +139,6 @@ def test_a_header_is_for_the_files_that_have_none(tmp_path: Path) -> None:
     assert mrr(ranked, tabs, header=names) == 0.75
 
 
-@pytest.mark.parametrize("cut", [0, 1, 2, 3])
-def test_a_delimiter_may_be_cut_by_the_end_of_a_block(tmp_path: Path, cut: int) -> None:
-    """A megabyte ends before, in and after the first delimiter of a row, which has 32 bytes."""
-    rows = [f"u{user:06}::i{user:06}::{'5.':0<13}" for user in range(40_000)]
-    rows[0] = rows[0].replace("::", "0" * (25 - cut) + "::", 1)
-    ratings = _written(tmp_path / "ratings.dat", "\n".join([*rows, ""]))
-    ranked = {row.split("::")[0]: [row.split("::")[1]] for row in rows}
-    names = ["user", "item", "rating"]
-    assert evaluate(ranked, ratings, "mrr", delimiter="::", header=names)["mrr"].count == len(rows)
-
-
 @pytest.mark.parametrize(
     ("chances", "invalid"),
     [(["0.5|0.25", ""], 0), (["low|high", ""], 1), (["0.5|low", ""], 1), (["", ""], 0)],

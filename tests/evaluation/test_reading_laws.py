@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.evaluation.worlds import World, state, worlds
 
@@ -52,3 +54,42 @@ def test_lists_that_leave_items_out_are_lists_without_them(
         whole = world.counted(ranked=ranked, left_out=False)
         assert state(*both) == whole, name
         assert state(*both, exclude=seen) == world.counted(ranked=ranked, left_out=True), name
+
+
+_DELIMITERS = (",", ";", "|", "\t", "::")
+_BARE = ("a", "b c", "é,1", 'i"3', '"3', '"x" y', "007", "7")
+"""Ids without a sign that the delimiter of a file without quotes may have."""
+
+
+def _written(path: Path, frame: pd.DataFrame, draw: st.DataObject, *, header: bool) -> str:
+    """Write a file in one of the ways that there are; returns its delimiter."""
+    has_quotes = not any(word in _BARE[3:6] for word in frame["item"])
+    sign: str = draw.draw(st.sampled_from(_DELIMITERS if has_quotes else _DELIMITERS[3:]))
+    end = draw.draw(st.sampled_from(["\n", "\r\n"]))
+    rows = [*([list(frame)] if header else []), *frame.astype(str).to_numpy().tolist()]
+    with path.open("w", newline="") as file:
+        if sign in _DELIMITERS[:3]:
+            quoting: Literal[0, 1] = draw.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+            csv.writer(file, delimiter=sign, quoting=quoting, lineterminator=end).writerows(rows)
+        else:
+            file.write("".join(sign.join(row) + end for row in rows))
+    return sign
+
+
+@given(world=worlds(text=True) | worlds(text=True, words=_BARE), draw=st.data())
+def test_a_file_has_the_state_of_its_frame_however_it_is_written(
+    world: World, draw: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """With any delimiter, quotes and ends of lines, with a header or names, cut anywhere."""
+    folder, truth = tmp_path_factory.mktemp("law"), _pairs(world.truth)
+    shown = draw.draw(st.permutations(["user", "item", "score"]))
+    frame, named = world.frame[shown], draw.draw(st.booleans())
+    path = folder / draw.draw(st.sampled_from(["shown.csv", "shown.dat", "shown.tsv"]))
+    sign = _written(path, frame, draw, header=not named)
+    options: dict[str, Any] = {"header": shown} if named else {}
+    options |= {} if sign in "\t,;" else {"delimiter": sign}
+    # A block ends in and beside each sign; a row fits into it.
+    size = draw.draw(st.integers(60, 140))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streameval.evaluation.files._BLOCK", size)
+        assert state(path, truth, **options) == world.counted(ranked=False, left_out=False)
