@@ -64,13 +64,13 @@ FIELDS_OF_ROWS: Final = (
 
 _ITEM: Final = (
     *("item", "itemid", "itemidx", "iid", "movieid", "docid", "docno"),
-    *("product", "productid", "sku"),
+    *("product", "productid", "sku", "parentasin", "videoid", "corpusid"),
 )
 _ONLY_SCORE: Final = ("score", "scores", "prediction", "predictedrating", "pred")
 _USUAL: Final[Mapping[str, Sequence[str]]] = {
     "user": (
         *("user", "users", "userid", "useridx", "uid", "query", "queryid", "qid", "customerid"),
-        *("request", "requestid", "session", "sessionid"),
+        *("request", "requestid", "session", "sessionid", "visitorid"),
     ),
     "item": _ITEM,
     "rank": ("rank",),
@@ -80,8 +80,8 @@ _USUAL: Final[Mapping[str, Sequence[str]]] = {
 _ZEROS: Final = frozenset({"0", "0.0", "false"})
 _BINARY: Final = _ZEROS | {"1", "1.0", "true"}
 _LISTS: Final[Mapping[Role, Sequence[str]]] = {
-    "recommendations": ("recommendations", "items"),
-    "truth": ("interactions", "items"),
+    "recommendations": ("recommendations", "items", "itemids"),
+    "truth": ("interactions", "items", "itemids"),
 }
 """Columns of lists of items in a wide table."""
 
@@ -253,7 +253,13 @@ class SideReader:
         if named is None:
             return None
         usual = (*_USUAL[role], *(_LISTS[self._role] if role == "item" else ()))
-        taken = {*self._options.columns.values()}
+        # A name given to a field of the other side is free here.
+        mine = {"user", "item", self._number, "time", *(() if self._role == "truth" else ("rank",))}
+        taken = {
+            name
+            for field, name in self._options.columns.items()
+            if field.removeprefix(f"{self._role}.") in mine | {*self._options.by}
+        }
         return _find_column(named, usual, [name for name in names if named or name not in taken])
 
     def _missing(self, role: str) -> InputError:
