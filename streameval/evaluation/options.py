@@ -40,7 +40,7 @@ class Setting(NamedTuple):
     """
 
     name: str
-    value: str | None = None
+    value: str | int | None = None
     key: str | None = None
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
         option = f"--{name.replace('_', '-')}"
         if self.value is None:
             return option
-        value = self.value if self.key is None else f"{self.key}={self.value}"
+        value = str(self.value) if self.key is None else f"{self.key}={self.value}"
         if "\t" in value:
             quoted = "$'" + value.replace("\t", "\\t") + "'"
         else:

@@ -141,6 +141,14 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Option(min=1, help="How often you look at this experiment, for example each day of 14."),
     ] = 1
+    look: Annotated[
+        int | None,
+        Option(
+            metavar="NUMBER",
+            help="Number of this look, if all --looks are planned, at equal distances: bounds are "
+            "hardly wider than those of one look.",
+        ),
+    ] = None
     since: Annotated[
         str | None,
         Option(
@@ -221,6 +229,7 @@ def compare(
 
     - `fixed` holds for one planned look; the default of files
     - `anytime` holds at every look, 1.6 times as wide; the default of states
+    - `--looks 5 --look 2` holds for five planned looks, of which this is the second
 
     Files of recommendations are joined with the truth as by `evaluate`, and each user is compared
     with themselves.
@@ -239,11 +248,12 @@ def compare(
         )
         request = Request(source, how, deciding_metrics(Experiment(**experiment)))
         options = ExperimentOptions(
-            experiment, intervals.given, method, arms.looks, arms.by, models, arms.against
+            *(experiment, intervals.given, method, arms.looks),
+            *(arms.look, arms.by, models, arms.against),
         )
         result = compare_variants(request, options, SURROUNDINGS)
     compared_rows, segments = result.report.rows, result.report.segments
-    checks, levels = result.report.checks, result.report.intervals
+    checks, levels, look = result.report.checks, result.report.intervals, result.report.look
     forms = Forms(
         lambda: _parts(result),
         lambda: {
@@ -251,6 +261,8 @@ def compare(
             "method": result.method,
             "confidence": levels.confidence,
             "precision": levels.precision,
+            "looks": None if look is None else look.looks,
+            "look": None if look is None else look.look,
             "decisions": msgspec.to_builtins(result.report.decisions),
             "checks": msgspec.to_builtins(checks),
             "comparisons": list(map(_record, compared_rows)),

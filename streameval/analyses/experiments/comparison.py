@@ -33,7 +33,9 @@ from streameval.inference.interval_formulas import (
     log_student_tail,
     normal_reach,
     standard_error,
+    student_reach,
 )
+from streameval.inference.planned_looks import PlannedLook
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method
 
@@ -132,6 +134,7 @@ class Settings(NamedTuple):
     Attributes:
         level: error rate of the bounds, if not 1 - confidence; evidence does not depend on it.
         cells: rows of a day in the sums, one for each value of a segment; see `by_cell`.
+        look: of the planned looks of the method "fixed"; None if there is one.
     """
 
     method: Method
@@ -140,11 +143,22 @@ class Settings(NamedTuple):
     higher_is_better: bool | None = True
     level: float | None = None
     cells: int = 1
+    look: PlannedLook | None = None
 
     @property
     def alpha(self) -> float:
         """The error rate that evidence is tuned to."""
         return 1.0 - self.confidence
+
+    def half_width(self, error: float, groups: float, scale: float) -> float:
+        """Half the width of an interval, of a standard error and degrees of freedom.
+
+        `scale`: half width at which an anytime interval is tightest.
+        """
+        if self.look is not None:
+            rate = self.alpha if self.level is None else self.level
+            return student_reach(self.look.reach(rate), groups) * error
+        return half_width(error, groups, self.alpha, self.method, scale, level=self.level)
 
 
 def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
@@ -385,11 +399,14 @@ def _test_effect(
     if error <= NOISE * abs(unit):
         return None
     scale = settings.precision * abs(unit)
-    half = half_width(error, groups, alpha, settings.method, scale, level=settings.level)
+    half = settings.half_width(error, groups, scale)
     t = in_units(abs(effect), error) if effect else 0.0
-    evidence = log_evidence(normal_reach(t, groups), alpha, in_units(error, scale))
+    z = normal_reach(t, groups)
+    evidence = log_evidence(z, alpha, in_units(error, scale))
     if settings.method == "anytime":
         p_value = math.exp(-max(evidence, 0.0))
+    elif settings.look is not None:
+        p_value = settings.look.p_value(z)
     else:
         p_value = 2.0 * math.exp(log_student_tail(t, groups))
     return _Tested(effect - half, effect + half, evidence, p_value)

@@ -14,7 +14,8 @@ from streameval.analyses.experiments.adjustment import Covariates
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge, on_common_days
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.days import date_of
-from streameval.inference.interval_formulas import half_width, normal_quantile, standard_error
+from streameval.inference.interval_formulas import normal_quantile, standard_error
+from streameval.inference.planned_looks import PlannedLook
 from streameval.statistics.intervals import GroupSums
 
 Course: TypeAlias = Sequence[tuple[int, Contrast]]
@@ -125,7 +126,7 @@ def lifts_alone(
     number = common[0].days // settings.cells
     # Day 0 is a Thursday, so day 4 is the first Monday.
     spans = (number - _MONDAY) // days if days == _WEEK else number // days
-    settings = settings._replace(method="fixed", level=None)
+    settings = settings._replace(method="fixed", level=None, look=None)
     lifts = []
     for span in np.unique(spans).tolist():
         rows = spans == span
@@ -152,6 +153,8 @@ def days_left(course: Course, settings: Settings) -> float | None:
     if power is None:
         return None
     now, groups = error(days), course[-1][1].groups
+    if settings.look is not None:
+        settings = settings._replace(look=settings.look.last)
     final = error_at(settings.precision, now, lambda error: _half_width(error, groups, settings))
     times = math.log(now / final) / power
     return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
@@ -169,9 +172,22 @@ def detectable_effect(error: float, groups: float, settings: Settings, power: fl
 
 
 def _half_width(error: float, groups: float, settings: Settings) -> float:
-    return half_width(
-        error, groups, settings.alpha, settings.method, settings.precision, level=settings.level
-    )
+    return settings.half_width(error, groups, settings.precision)
+
+
+def with_information(look: PlannedLook, course: Course) -> PlannedLook:
+    """The look with the information of those before, at equal parts of the days so far.
+
+    Users who come again give most of it early. With fewer days than looks it grows as their number.
+    """
+    days, looks = len(course), look.look
+    ends = [round(days * number / looks) for number in range(1, looks + 1)]
+    arms = [course[end - 1][1][:2] for end in ends if end]
+    errors = [standard_error(other.moves - first.moves) for first, other in arms]
+    if len(errors) < looks or len(set(ends)) < looks or not all(error > 0 for error in errors):
+        return look
+    information = np.maximum.accumulate([error**-2.0 for error in errors])
+    return look._replace(information=tuple(information.tolist()))
 
 
 def power_of_time(days: int, error: Callable[[int], float]) -> float | None:

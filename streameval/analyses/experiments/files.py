@@ -56,6 +56,7 @@ from streameval.evaluation.stores import (
 )
 from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import CAUTION, has_estimates
+from streameval.inference.planned_looks import MOST_LOOKS, PlannedLook
 from streameval.inference.words import confidence_text, percent
 from streameval.statistics.intervals import Audience, Intervals, Method
 
@@ -67,6 +68,7 @@ class ExperimentOptions(NamedTuple):
         experiment: given fields of Experiment.
         intervals: given fields of Intervals.
         looks: how often the experiment is looked at.
+        look: the number of this look, if all are planned; None if they are not.
         by: field whose values are segments, which are compared each by itself.
         models: variant -> its recommendations, the control first; empty for events.
         against: metric that the others are compared with, instead of variants.
@@ -76,9 +78,44 @@ class ExperimentOptions(NamedTuple):
     intervals: Mapping[str, Any]
     method: Method | None
     looks: int
+    look: int | None
     by: str | None
     models: Mapping[str, Given] = MappingProxyType({})
     against: str | None = None
+
+    def planned_look(self, request: Request) -> PlannedLook | None:
+        """This look of those planned; None if they are not.
+
+        Raises:
+            InputError: it is none of them, or they cannot be planned.
+        """
+        if self.look is None:
+            return None
+        look, looks = Setting("look"), Setting("looks", self.looks)
+        if request.given.is_state:
+            raise InputError("{look} is for files: a state is looked at often.", look=look)
+        if self.method == "anytime":
+            raise InputError(
+                "{look} is of planned looks, and {method} holds at any; leave one of them out.",
+                look=look,
+                method=Setting("method", self.method),
+            )
+        if self.looks > MOST_LOOKS:
+            raise InputError(
+                "{looks}: found {found}; give at most {most} with {look}.",
+                looks=Setting("looks"),
+                found=str(self.looks),
+                most=str(MOST_LOOKS),
+                look=look,
+            )
+        if not 1 <= self.look <= self.looks:
+            raise InputError(
+                "{look}: found {found}; give the number of this look, of {looks}.",
+                look=look,
+                found=str(self.look),
+                looks=looks,
+            )
+        return PlannedLook(self.looks, self.look) if self.looks > 1 else None
 
     def segment(self, experiment: Experiment) -> str | None:
         """The field whose values are counted apart.
@@ -373,14 +410,18 @@ def compare_variants(
         around.note(f"{unnamed:,} lists have no {experiment.label} and are left out.")
     for text, reason in counted.left_out.items():
         around.note(f"{text} is not compared: {reason}")
-    method = method_of(request, options.method, around, options.looks)
+    look = options.planned_look(request)
+    looks = options.looks if options.look is None else 1
+    method = method_of(request, options.method, around, looks)
     # Policies have the same lists.
     arms = [variants[POLICY]] if options.against is not None else variants.values()
     lists = sum(variant.audience.lists for variant in arms)
     if experiment.within is not None:
         variants = with_strata(variants, counted.segments)
     intervals, before = counted.intervals, counted.before
-    report = compare_with_control(experiment, metrics, variants, intervals, method, before=before)
+    report = compare_with_control(
+        experiment, metrics, variants, intervals, method, before=before, look=look
+    )
     if options.by is not None:
         report = with_segments(report, experiment, metrics, counted.segments, method, before=before)
     if counted.segments:
@@ -445,7 +486,9 @@ def page_of_report(title: str, result: CompareResult, about: Mapping[str, str]) 
     """
     intervals = result.report.intervals
     level, precision = confidence_text(intervals.confidence), percent(intervals.precision)
-    told = {"intervals": f"{result.method}, {level}, precision {precision}"}
+    look = result.report.look
+    method = result.method if look is None else f"look {look.look} of {look.looks} planned"
+    told = {"intervals": f"{method}, {level}, precision {precision}"}
     if result.lists:
         told["events"] = f"{result.lists:,} lists"
     report = replace(snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),))

@@ -129,7 +129,8 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
     @property
     def promise(self) -> str:
         """What verdicts and bounds promise together."""
-        return promise(self._result.method, self._result.report.intervals.confidence)
+        report = self._result.report
+        return promise(self._result.method, report.intervals.confidence, report.look)
 
     def to_frame(self, library: Library | None = None) -> Any:
         """A frame with a row for each comparison.
@@ -229,6 +230,7 @@ def compare(  # noqa: PLR0913  each is an option
     untreated_before: bool = False,
     method: Method | None = None,
     looks: int = 1,
+    look: int | None = None,
     confidence: float | None = None,
     precision: float | None = None,
     since: date | None = None,
@@ -261,7 +263,9 @@ def compare(  # noqa: PLR0913  each is an option
         untreated_before: whether nobody was treated before `since`, although users had the label of
             a treatment.
         method: "fixed" for one planned look; "anytime" holds however often you look.
-        looks: how often you look at this experiment.
+        looks: how often you look at this experiment; without `look`, bounds hold at any number.
+        look: number of this look, from 1, if all `looks` are planned, at equal distances: bounds
+            are then hardly wider than those of one look.
         confidence: share of verdicts and bounds that are right; 0.95 by default.
         precision: smallest lift that matters; 0.02 by default.
         since: first day to compare.
@@ -296,6 +300,7 @@ def compare(  # noqa: PLR0913  each is an option
         ("primary", primary, Sequence, "a metric, or a list of metrics"),
         ("guardrails", guardrails or {}, Mapping, "limits of lifts by metric"),
         ("looks", looks, int, "a whole number of at least 1"),
+        ("look", look or 0, int, "the number of this look"),
     ):
         if not isinstance(value, kind):
             raise UsageError(f"{name}=: found {value!r:.80}; give {what}.")
@@ -320,6 +325,7 @@ def compare(  # noqa: PLR0913  each is an option
             shares=shares,
             exclude=exclude,
             looks=looks > 1,
+            look=look,
             pre_period=pre_period,
             untreated_before=untreated_before,
             primary=primary,
@@ -350,7 +356,7 @@ def compare(  # noqa: PLR0913  each is an option
         added = [*experiment.get("primary", []), *experiment.get("guardrails", {})]
         request = Request(next(iter(inputs.values())), how, added)
         models = inputs if len(inputs) > 1 else {}
-        options = ExperimentOptions(experiment, bounds, method, looks, by, models)
+        options = ExperimentOptions(experiment, bounds, method, looks, look, by, models)
         return ComparisonReport(compare_variants(request, options, around))
 
 

@@ -43,6 +43,7 @@ from streameval.analyses.experiments.course import (
     days_left,
     detectable_lift,
     lifts_alone,
+    with_information,
 )
 from streameval.analyses.experiments.notes import (
     adjustment_text,
@@ -79,6 +80,7 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.labels import NOT_VALUES, Labels
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
+from streameval.inference.planned_looks import PlannedLook
 from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
@@ -139,13 +141,15 @@ def compare_with_control(
     method: Method = "anytime",
     *,
     before: Before | None = None,
+    look: PlannedLook | None = None,
 ) -> Report:
     """Compare every variant with control in every comparable metric.
 
     Primary metrics share the error rate: each is compared at alpha / (variants x primary metrics),
     and guardrails share it likewise. The others are selected together, see `select`.
 
-    `before`: what users did in the days before, which adjusts the values.
+    `before`: what users did in the days before, which adjusts the values. `look`: of the planned
+    looks of the method "fixed".
     """
     named = {name for name in variants if name not in NOT_VALUES}
     plans, first = plans_of(experiment.shares), day_number(experiment.since)
@@ -183,7 +187,14 @@ def compare_with_control(
         checks = replace(checks, treated_before=treated)
     judged = judged_metrics(metrics)
     comparisons = _Comparisons(
-        experiment, judged, arms, intervals, method, before=before, treated=checks.treated_before
+        experiment,
+        judged,
+        arms,
+        intervals,
+        method,
+        before=before,
+        treated=checks.treated_before,
+        look=look,
     )
     checks = replace(checks, trouble=(*checks.trouble, *comparisons.unlike_before()))
     comparable = [metric for metric in judged if comparisons.has(metric)]
@@ -215,7 +226,7 @@ def compare_with_control(
             *comparisons.notes(metrics, rows, checks.users),
         )
         checks = replace(checks, notes=notes)
-    return in_words(Report(checks, rows, experiment.label, intervals).settled())
+    return in_words(Report(checks, rows, experiment.label, intervals, look=look).settled())
 
 
 def with_segments(
@@ -248,6 +259,7 @@ def with_segments(
             method,
             before=before,
             treated=report.checks.treated_before,
+            look=report.look,
         )
         of_segment = [
             comparisons.draft(metric, variant, segment=name)
@@ -328,8 +340,10 @@ class _Comparisons:
         *,
         before: Before | None,
         treated: Mapping[str, TreatedBefore],
+        look: PlannedLook | None,
     ) -> None:
         self._experiment, self._arms, self._treated = experiment, arms, treated
+        self._look = look
         self._intervals, self._method = intervals, method
         self.primary = [metric for metric in judged if metric.text in experiment.primary]
         self._primaries = max(len(self.primary) * (len(arms) - 1), 1)
@@ -472,6 +486,7 @@ class _Comparisons:
             1.0 - alpha / self._primaries if primary else self._intervals.confidence,
             metric.higher_is_better,
             cells=self.cells,
+            look=None if self._look is None else self._with_information(self._look, metric, name),
         )
         objection = {**arms[0].objections, **arms[1].objections}.get(metric.text)
         raw = contrast_of(control, treatment) if objection is None else None
@@ -525,6 +540,12 @@ class _Comparisons:
         users = None if name in self._treated else self._before.get(name)
         return None if users is None else users.covariates(metric.text)
 
+    def _with_information(self, look: PlannedLook, metric: Judged, name: str) -> PlannedLook:
+        covariates = self._covariates(metric, name)
+        return with_information(
+            look, course_of(*self._pair(metric, name), covariates, cells=self.cells)
+        )
+
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
         """The row with its outlook; `daily` adds its results by day and week."""
         arms = self._pair(metric, row.variant)
@@ -534,6 +555,8 @@ class _Comparisons:
             self._method, self._intervals.precision, 1.0 - alpha, level=level, cells=self.cells
         )
         course = course_of(*arms, self._covariates(metric, row.variant), cells=self.cells)
+        if self._look is not None:
+            settings = settings._replace(look=with_information(self._look, course))
         if row.lift_low is not None and row.expected is None:
             row = replace(
                 row,

@@ -30,6 +30,7 @@ from streameval.analyses.experiments.outcomes import (
     Verdict,
 )
 from streameval.inference.contrasts import Contrast
+from streameval.inference.planned_looks import PlannedLook
 from streameval.statistics.intervals import Intervals
 
 
@@ -147,6 +148,7 @@ class Report(NamedTuple):
             there are.
         segments: comparisons of each segment by itself, which share the error among themselves.
         decisions: one for each variant, if there are primary metrics.
+        look: of several planned looks; None if there is one, or any number.
     """
 
     checks: Checks
@@ -155,6 +157,7 @@ class Report(NamedTuple):
     intervals: Intervals
     segments: Sequence[Compared] = ()
     decisions: Sequence[VariantDecision] = ()
+    look: PlannedLook | None = None
 
     @property
     def control(self) -> str:

@@ -23,6 +23,7 @@ from streameval.analyses.experiments.outcomes import (
 from streameval.analyses.experiments.verdicts import Compared, Report, VariantDecision
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.planned_looks import PlannedLook
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import list_text, percent
 from streameval.statistics.intervals import Method
@@ -117,7 +118,7 @@ def opening(report: Report) -> list[str]:
     """Why not to trust the numbers, else what they promise together; empty without any."""
     if report.checks.trouble or not report.rows:
         return [f"Do not trust these numbers: {reason}." for reason in report.checks.trouble]
-    return [promise(report.rows[0].kind, report.intervals.confidence)]
+    return [promise(report.rows[0].kind, report.intervals.confidence, report.look)]
 
 
 def verdict_text(row: Comparison) -> str:
@@ -254,7 +255,7 @@ def needed_text(row: Compared) -> str:
     return f"{evidence} {sign} {e_value_text(row.needed)}"
 
 
-def promise(method: Method, confidence: float) -> str:
+def promise(method: Method, confidence: float, look: PlannedLook | None = None) -> str:
     """What verdicts and bounds promise together.
 
     Example:
@@ -264,10 +265,13 @@ def promise(method: Method, confidence: float) -> str:
     looks = {
         "fixed": "if you look once, at a planned time",
         "anytime": "however often you look",
-    }
-    return (
-        f"At most {_share_wrong(confidence)} of verdicts and intervals are wrong, {looks[method]}."
-    )
+    }[method]
+    if look is not None:
+        looks = (
+            f"if you look {look.looks} times as planned, at equal distances; this is look "
+            f"{look.look}"
+        )
+    return f"At most {_share_wrong(confidence)} of verdicts and intervals are wrong, {looks}."
 
 
 def _share_wrong(confidence: float) -> str:
