@@ -51,7 +51,9 @@ class Joined:
         self.notes: list[Note] = []
         sides = (recommendations, truth)
         idle = [side.idle for side in sides if side.idle is not None]
-        self._users, user_codes = merged([*(side.users for side in sides), *idle])
+        users, user_codes = merged([*(side.users for side in sides), *idle])
+        has_integers = any(arrow().types.is_integer(side.users.type.value_type) for side in sides)
+        self._users = _as_integers(users) if has_integers else users
         self._items, self._of = merged([side.items for side in sides], integers=integers)
         self.is_integer = bool(arrow().types.is_integer(self._items.type))
         self._by, idle_codes = user_codes[:2], iter(user_codes[2:])
@@ -366,6 +368,15 @@ class Joined:
         positions = np.empty(len(order), np.int64)
         positions[order] = numbers
         return positions
+
+
+def _as_integers(ids: Any) -> Any:
+    """Ids of text as the integers that they are on the other side, if all are written as such."""
+    try:
+        integers = ids.cast(arrow().int64())
+    except arrow().ArrowInvalid:
+        return ids
+    return integers if integers.cast(ids.type).equals(ids) else ids
 
 
 def _strangers(what: str, mine: Any, theirs: Any) -> str:

@@ -51,15 +51,19 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
             failure = error  # the last one needs least
             continue
         if name == "pandas":
-            columns = {each: _with_nan(values) for each, values in columns.items()}
+            columns = {each: _of_pandas(module, values) for each, values in columns.items()}
         return (module.table if name == "pyarrow" else module.DataFrame)(dict(columns))
     raise failure or AssertionError
 
 
-def _with_nan(values: Sequence[Any]) -> Sequence[Any]:
-    if all(value is None or isinstance(value, float | int) for value in values):
-        return [math.nan if value is None else value for value in values]
-    return values
+def _of_pandas(pandas: Any, values: Sequence[Any]) -> Any:
+    """A column whose missing numbers are NaN, or NA among integers, which stay integers."""
+    known = [value for value in values if value is not None]
+    if len(known) == len(values) or not all(isinstance(value, float | int) for value in known):
+        return values
+    if known and all(isinstance(value, int) and abs(value) < 1 << 63 for value in known):
+        return pandas.array(list(values), dtype="Int64")
+    return [math.nan if value is None else value for value in values]
 
 
 def html_of(table: TextTable[Any], caption: str) -> str:

@@ -141,3 +141,30 @@ def test_labels_of_lists_in_cells_are_of_the_rows(tmp_path: Path) -> None:
     with pytest.warns(match="read as lists"):
         found = evaluate(path, {"1": ["b"], "2": ["c"]}, "mrr", by="plan", columns=columns)
     assert values(found) == {"x": 0.5, "y": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("users", "other", "expected"),
+    [
+        ([7, 8], ["7", "8"], [7, 8]),
+        (["7", "8"], [8, 7], [7, 8]),
+        (["07", "8"], [8, 7], ["07", "8", "7"]),
+        ([7, 8], ["7", "x"], ["7", "8", "x"]),
+        (["7", "8"], ["7", "8"], ["7", "8"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:users in both files")
+def test_ids_of_users_keep_their_type_where_both_sides_can(
+    users: list[Any], other: list[Any], expected: list[Any]
+) -> None:
+    shown, liked = (pd.DataFrame({"user": of, "item": ["a", "b"]}) for of in (users, other))
+    for library in ("pandas", "polars"):
+        assert list(evaluate(shown, liked, "mrr").values("user", library)["user"]) == expected
+
+
+def test_integers_of_users_stay_such_beside_an_unknown_one() -> None:
+    lists = [["a"], ["b"], ["c"]]
+    user = pd.array([1, None, 2], dtype="Int64")
+    events = pd.DataFrame({"recommendations": lists, "interactions": lists, "user": user})
+    found = evaluate(events, "mrr").values("user", "pandas")["user"]
+    assert (str(found.dtype), found.dropna().tolist()) == ("Int64", [1, 2])
