@@ -16,7 +16,8 @@ from streameval.config.config import relabel, with_analyses, without_formats
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
-from streameval.evaluation.files import LINES
+from streameval.evaluation.files import LINES, TABLES, Table, is_table
+from streameval.evaluation.joins import configured_join, event_fields_of
 from streameval.evaluation.options import InputError, Options
 from streameval.evaluation.sources import Given, usual_user
 from streameval.events.errors import UsageError, suggestion
@@ -116,11 +117,13 @@ def _for_files(config: Config, given: Given, options: Options) -> Config:
     config = replace(config, source=_source(given))
     if given.is_pair:
         return replace(config, attribution=None)
-    if config.attribution is None:
+    if config.attribution is None or given.kind == "joined":
         return config
-    if given.is_columns:
-        problem = "[attribution] joins streams of JSON lines; these files are tables"
-        raise UsageError(f"{problem}. If they are joined, leave it out of the configuration.")
+    is_files = all(isinstance(table, str) for table in given.tables)
+    if given.is_columns and not (given.kind == "tables" and is_files):
+        raise InputError(
+            "[attribution] joins tables; give frames as {impressions} and {interactions}."
+        )
     return _streams_as_files(config, config.attribution, given.events)
 
 
@@ -144,6 +147,24 @@ def _streams_as_files(
     return msgspec.structs.replace(config, attribution=attribution.renamed(paths_of))
 
 
+def as_join(given: Given, config: Config) -> tuple[Given, Config]:
+    """What was given as a join of tables, if a configuration joins its files.
+
+    The configuration then counts the lists of the join.
+    """
+    attribution, paths = config.attribution, list(given.names or config.source.logs)
+    if attribution is not None and given.kind != "joined" and all(map(is_table, paths)):
+        tables: Mapping[str, Sequence[Table]] = {
+            stream[0]: stream for stream in attribution.streams
+        }
+        given = Given("joined", paths, configured_join(attribution, config.event, tables))
+    if given.kind != "joined":
+        return given, config
+    given = given._replace(events=given.events._replace(config=config))
+    event = event_fields_of(config.event)
+    return given, msgspec.structs.replace(config, attribution=None, event=event)
+
+
 def _stem(path: str) -> str:
     """The name of a file without folder and extensions; a topic's name is unchanged.
 
@@ -151,7 +172,7 @@ def _stem(path: str) -> str:
     ('shop.clicks', 'shop.clicks')
     """
     name = Path(path).name
-    for ending in (".gz", ".zst", *LINES):
+    for ending in (".gz", ".zst", *LINES, *TABLES):
         name = name.removesuffix(ending)
     return name
 

@@ -32,7 +32,7 @@ from streameval.evaluation.options import (
 from streameval.evaluation.report import label_column, page_of, records_of
 from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
-from streameval.evaluation.sources import given_of
+from streameval.evaluation.sources import given_of, join_given
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events import Id
 from streameval.events.errors import (
@@ -43,6 +43,8 @@ from streameval.events.errors import (
 )
 from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
+from streameval.join.options import OUTCOMES
+from streameval.join.tables import Attribution
 from streameval.statistics.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -93,6 +95,13 @@ class Evaluation(Mapping[str, Reading]):
         )
 
         setup = self._counted.setup
+        if setup.given.kind == "joined":
+            config_of_join: Config | None = setup.given.events.config
+            if config_of_join is None:
+                raise UsageError(
+                    "a join of tables has no configuration; write [attribution] for a daemon."
+                )
+            return config_of_join
         config = setup.config or config_of(setup.given, setup.options)
         return with_ids(
             of_rows(config, setup.labels) if setup.given.is_pair else config,
@@ -103,6 +112,24 @@ class Evaluation(Mapping[str, Reading]):
     def labels(self) -> list[str]:
         """The names of the labels that split the events."""
         return list(self._rows[0].labels) if self._rows else []
+
+    @property
+    def outcomes(self) -> Mapping[str, Mapping[str, int]]:
+        """Rows of a join by stream and outcome, impressions first; empty without a join.
+
+        Example:
+            >>> import pyarrow
+            >>> shown = {"request_id": ["r"], "recommendations": [["a"]], "times": [0]}
+            >>> clicks = {"request_id": ["q"], "item": ["a"], "times": [60_000_000]}
+            >>> shown, clicks = pyarrow.table(shown), pyarrow.table(clicks)
+            >>> found = evaluate("mrr", impressions=shown, interactions=clicks)
+            >>> found.outcomes["interactions"]["orphan"]
+            1
+        """
+        return {
+            name: {outcome: getattr(counts, outcome) for outcome in ("records", *OUTCOMES)}
+            for name, counts in self._counted.outcomes.items()
+        }
 
     def accumulator(self, **labels: str) -> Accumulator:
         """The counts of a slice, for example to merge or to save; a copy.
@@ -276,7 +303,7 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def evaluate(  # noqa: PLR0913  each is an option
-    recommendations: Any,
+    recommendations: Any = None,
     truth: Any = None,
     *metrics: str | Metric | Callable[..., Any] | Sequence[Any],
     by: str | Sequence[str] = (),
@@ -290,6 +317,9 @@ def evaluate(  # noqa: PLR0913  each is an option
     ties: Ties | None = None,
     exclude: Any = None,
     users: Any = None,
+    impressions: Any = None,
+    interactions: Any = None,
+    attribution: Attribution | None = None,
     catalog: int | str | os.PathLike[str] | Collection[Id] | None = None,
     popularity: Popularity | Mapping[Any, float] | None = None,
     similarity: Similarity | None = None,
@@ -331,6 +361,11 @@ def evaluate(  # noqa: PLR0913  each is an option
         exclude: items of each user to leave out of the lists, in the forms of a truth.
         users: a table of users and the labels to split by: a path, a frame, a mapping of users; of
             lists and matrices also one label for each.
+        impressions: instead of recommendations and truth, a path or a frame of lists shown, which
+            `interactions` are joined with: all arguments by position are metrics then. See
+            `streameval.attribution.joined` for the columns; `columns` names others.
+        interactions: a path or a frame of interactions; several streams by name.
+        attribution: the rules of the join; those of [attribution] in `config`, or the defaults.
         catalog: the number of items, their ids, or a file of them.
         popularity: item -> number of users.
         similarity: of pairs of items.
@@ -359,7 +394,23 @@ def evaluate(  # noqa: PLR0913  each is an option
         0.5
         >>> evaluate(scores, clicked, "hit_rate@1", exclude=[[0], []])["hit_rate@1"].value
         0.5
+        >>> import pyarrow
+        >>> shown = pyarrow.table(
+        ...     {"request_id": ["r1", "r2"], "recommendations": [["a", "b"]] * 2, "times": [0, 0]}
+        ... )
+        >>> clicks = pyarrow.table({"request_id": ["r1"], "item": ["b"], "times": [60_000_000]})
+        >>> evaluate("mrr", impressions=shown, interactions=clicks)["mrr"].value
+        0.25
     """
+    is_join = any(of is not None for of in (impressions, interactions, attribution))
+    if is_join:
+        metrics = tuple(of for of in (recommendations, truth) if of is not None) + metrics
+        if not all(map(is_metric, metrics)) or exclude is not None or users is not None:
+            raise InputError(
+                "{impressions} and {interactions} stand for recommendations, truth, exclude and "
+                "users; give metrics beside them."
+            )
+        truth = None
     if truth is not None and is_metric(truth):
         truth, metrics = None, (truth, *metrics)
     reading = ReadingOptions(
@@ -386,7 +437,10 @@ def evaluate(  # noqa: PLR0913  each is an option
             every=every,
             intervals=intervals,
         )
-        given = given_of(recommendations, truth, exclude, options, users)
+        if is_join:
+            given = join_given(impressions, interactions, attribution, options)
+        else:
+            given = given_of(recommendations, truth, exclude, options, users)
         return Evaluation(count_given(Request(given, options), around))
 
 

@@ -97,6 +97,14 @@ class EventRows:
         self.in_order = needs.in_order
         self.ids: IdKind = "text"
 
+    def other_columns(self, more: Sequence[str]) -> list[str]:
+        """The columns that are read besides lists, users and times, where there are any."""
+        fields = self._fields
+        named = [self._names[name] for name in ("positions", "scores")]
+        named += (fields.per_item or {}).values()
+        named += [fields.labels.get(name, name) for name in self._labels]
+        return [*dict.fromkeys((*named, *more))]
+
     def find_kind(self, parts: Iterable[TablePart]) -> None:
         """Find the kind of the ids of all parts: integers if all are, or can become integers."""
         kinds: dict[bool, str] = {}

@@ -39,6 +39,9 @@ _SUFFIXES: Final[dict[str, Form]] = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow"),
 }
+TABLES: Final = (*_SUFFIXES,)
+"""Endings of the names of tables."""
+
 LINES: Final = (".ndjson", ".jsonl", ".json")
 _PICKLES: Final = (".pkl", ".pickle", ".joblib")
 _NOT_READ: Final = (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")

@@ -74,6 +74,7 @@ _NAMES: Final = frozenset(
     {
         *("recommendations", "truth", "exclude", "by", "every", "columns", "time_unit", "config"),
         *("separator", "form", "header", "delimiter", "ties", "method", "processes", "catalog"),
+        *("impressions", "interactions", "attribution"),
         *("label", "baseline", "within", "since", "shares", "users"),
     }
 )

@@ -18,6 +18,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import Unreadable
 from streameval.engine.partition import FEWEST
 from streameval.engine.rankers import lists_by_ranker
+from streameval.engine.snapshot import StreamHealth
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.fields import lacking_field
@@ -26,10 +27,11 @@ from streameval.evaluation.processes import map_parts
 from streameval.evaluation.report import SpanReadings, label_column
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import SliceCounts, starts_of
-from streameval.evaluation.sources import EventSource, Given
+from streameval.evaluation.sources import EventSource, Given, added
 from streameval.events import Id
 from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind
+from streameval.join.options import OUTCOMES, OutcomeCounts
 from streameval.sources.files import first_record
 from streameval.statistics.intervals import Intervals
 
@@ -81,6 +83,11 @@ class FileCounts:
         is_unread = unread >= FEWEST and unread > counts.tally.consumed / 2
         self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
+
+    @property
+    def outcomes(self) -> Mapping[str, OutcomeCounts]:
+        """The outcomes of the rows of a join of tables, by stream; empty without one."""
+        return dict(zip(self.setup.given.stream_names, self._source.outcomes, strict=True))
 
     @property
     def clock(self) -> int | None:
@@ -216,8 +223,9 @@ def _count_parts(
             return counts
         work, read = partial(_dump_parts, source, empty), 0
         with map_parts(work, source.parts, sizes, processes) as results:
-            for dumped, size in results:
+            for dumped, size, outcomes in results:
                 counts.merge(dumped)
+                source.outcomes = added(source.outcomes, outcomes)
                 read += size
                 update(read, counts.tally.consumed)
     return counts
@@ -225,10 +233,10 @@ def _count_parts(
 
 def _dump_parts(
     source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
-) -> tuple[Any, int]:
-    counts = empty()
+) -> tuple[Any, int, Sequence[OutcomeCounts]]:
+    counts, before = empty(), source.outcomes
     size = max(counts.count_parts(source, parts), default=0)
-    return counts.dump(), size
+    return counts.dump(), size, added(source.outcomes, before, -1)
 
 
 def count(setup: Setup, around: Surroundings) -> FileCounts:
@@ -257,7 +265,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
         if (warning := counts.warning()) is not None:
             around.note(warning)
         raise NoEventsError(setup.given.names)
-    for text in counts.advice():
+    for text in (*counts.advice(), *_join_notes(setup.given, source)):
         around.note(text)
     time, newest = setup.fields.time, counts.newest
     by_time = setup.every is not None or setup.analysis is not None
@@ -266,6 +274,20 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
         if early is not None:
             around.note(early)
     return FileCounts(setup, source, counts)
+
+
+def _join_notes(given: Given, source: EventSource) -> Iterator[str]:
+    """Rows of a join that are invalid, and streams most of which count in no list."""
+    for at, (name, counts) in enumerate(zip(given.stream_names, source.outcomes, strict=True)):
+        if counts.invalid:
+            number = f"{counts.invalid:,} of {counts.records:,} rows of {name}"
+            needs = "a key, a time, a list or an item, a type where types are named, finite gains"
+            yield f"{number} are invalid and left out; a row needs {needs}."
+        outcomes: dict[str, int] = {outcome: getattr(counts, outcome) for outcome in OUTCOMES}
+        health = StreamHealth(name=name, outcomes=outcomes, open=0, outside=counts.outside)
+        by_request = given.events.impressions.rule.key == "request_id"
+        if at and (warning := health.warning(by_request=by_request)) is not None:
+            yield warning
 
 
 def _unread_fields(setup: Setup) -> Iterator[Note]:

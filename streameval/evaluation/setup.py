@@ -24,6 +24,7 @@ from streameval.evaluation.fields import (
     reads_types,
 )
 from streameval.evaluation.files import Frame
+from streameval.evaluation.joins import FIELDS_OF_JOINS, event_fields_of
 from streameval.evaluation.options import (
     OF_FILES,
     InputError,
@@ -35,6 +36,7 @@ from streameval.evaluation.sources import (
     EventSource,
     EventTables,
     Given,
+    JoinedTables,
     Lines,
     joined_rows,
     listed_events,
@@ -204,6 +206,12 @@ class Setup(NamedTuple):
         if given.kind == "tables":
             rows = EventRows(fields, self.labels, needs, options)
             return EventTables(given.events, rows, options)
+        if given.kind == "joined":
+            # What names columns of the tables names none of their lists.
+            rows = EventRows(
+                fields, self.labels, needs, msgspec.structs.replace(options, separator={})
+            )
+            return JoinedTables(given.events, given.names, rows, options)
         if given.kind == "aligned":
             return listed_events(given, options)
         if given.kind == "scores":
@@ -226,7 +234,7 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
         return _of_config(request, analysis)
     named = msgspec.structs.replace(options, metrics=[*options.metrics, *added])
     metrics = check_metrics(named)
-    fields = event_fields(EventFields(), given, options, options.by)
+    fields = fields_of(EventFields(), given, options, options.by)
     fields = usual_user(given, fields, options.by)
     check_fields(metrics, fields, given)
     every = _span_length(options, fields)
@@ -234,11 +242,23 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
     return Setup(given, options, fields, options.by, metrics, intervals, every, analysis=analysis)
 
 
+def fields_of(
+    base: EventFields, given: Given, options: Options, labels: Sequence[str]
+) -> EventFields:
+    """The fields of an event of what was given; see `event_fields`."""
+    if given.kind != "joined":
+        return event_fields(base, given, options, labels)
+    rest = {name: of for name, of in options.columns.items() if name not in FIELDS_OF_JOINS}
+    rest_options = msgspec.structs.replace(options, columns=rest, time_unit=None)
+    return event_fields(event_fields_of(base), given, rest_options, labels)
+
+
 def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
-    from streameval.evaluation.configuration import config_of, of_rows  # noqa: PLC0415  large
+    from streameval.evaluation.configuration import as_join, config_of, of_rows  # noqa: PLC0415  large
 
     given, options, added = request
     config = config_of(given, options, added=added, analysis=analysis)
+    given, config = as_join(given, config)
     notes = []
     if given.is_pair:
         if config.windows is not None or config.segments or config.dedup is not None:
@@ -274,7 +294,7 @@ def refuse_idle(options: Options, *runs: Given) -> None:
     if kinds == {"lines"} and any(given.names for given in runs):
         refuse_given(options, ("separator", "header", "delimiter"), " is for tables, not for JSON.")
     tables = [table for given in runs for table in given.tables]
-    if kinds & {"tables", "pair"} and not any(isinstance(table, str) for table in tables):
+    if kinds & {"tables", "joined", "pair"} and not any(isinstance(table, str) for table in tables):
         refuse_given(options, ("form", "header", "delimiter"), " is for files; there are none.")
         if all(isinstance(table, Frame) and table.has_usual_names for table in tables):
             refuse_given(options, ("separator",), " is for cells of tables; mappings have ids.")

@@ -18,12 +18,25 @@ from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import (
     Frame,
     Table,
+    TablePart,
     arrow,
     holds_rows,
     is_table,
     joined_parts,
     parts_of,
     table_name,
+)
+from streameval.evaluation.joins import (
+    FIELDS_OF_JOINS,
+    Bucket,
+    JoinInputs,
+    StreamTables,
+    configured_join,
+    divide,
+    empty_lists,
+    opened,
+    read_impressions,
+    read_interactions,
 )
 from streameval.evaluation.labels import LabelRows, UserLabels
 from streameval.evaluation.options import InputError, Note, Options
@@ -45,6 +58,8 @@ from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
 from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.events.rules import end_of
+from streameval.join.options import OutcomeCounts
+from streameval.join.tables import Attribution, Stream, join_streams
 from streameval.sources.files import NdjsonFile, first_record, numbered
 from streameval.sources.opening import expand, size
 from streameval.sources.remote import is_remote
@@ -55,6 +70,9 @@ AT_ONCE: Final = 1_024
 
 _ANY: Final = Search(depth=1)
 """A search for the kind of ids, whose hits are not used."""
+
+_BUCKETS_PER_PROCESS: Final = 4
+_ROWS_PER_BUCKET: Final = 1_000_000
 
 _FORMS: Final = (
     "a path, a frame, a mapping of users, a list for each user, or a matrix of scores with truth="
@@ -112,7 +130,7 @@ class Given(NamedTuple):
         users: tables of users and their labels; None for none.
     """
 
-    kind: Literal["lines", "tables", "pair", "aligned", "scores", "state"]
+    kind: Literal["lines", "tables", "joined", "pair", "aligned", "scores", "state"]
     names: Sequence[str]
     events: Any = ()
     recommendations: Any = None
@@ -130,9 +148,16 @@ class Given(NamedTuple):
         """The files of a pair and the frames, and what is left out of their lists."""
         if self.kind == "tables":
             return list(self.events)
+        if self.kind == "joined":
+            return list(self.events.tables)
         sides = (self.recommendations, self.truth, self.exclude) if self.kind == "pair" else ()
         tables = [table for side in sides if isinstance(side, list) for table in side]
         return [*tables, *(self.users or ())]
+
+    @property
+    def stream_names(self) -> Sequence[str]:
+        """The names of what is joined, impressions first; empty if nothing is."""
+        return self.events.names if self.kind == "joined" else ()
 
     @property
     def is_columns(self) -> bool:
@@ -222,6 +247,61 @@ def _events(given: Any, options: Options) -> Given:
         "give {truth}, the interactions of each list; without it, events are a path, a frame with "
         "recommendations and interactions, or pairs of them."
     )
+
+
+def join_given(
+    impressions: Any, interactions: Any, rule: Attribution | None, options: Options
+) -> Given:
+    """Impressions and interactions that a caller gave, in tables.
+
+    `interactions`: one stream, or several by name.
+    """
+    if impressions is None or interactions is None:
+        raise InputError("{impressions} and {interactions} are joined; give both.")
+    named = interactions if isinstance(interactions, Mapping) else {"interactions": interactions}
+    streams = {name: _tables_of(str(name), of) for name, of in named.items()}
+    shown = _tables_of("impressions", impressions)
+    names = [table_name(table) for tables in (shown, *streams.values()) for table in tables]
+    joined, config = None, None
+    if options.config is not None:
+        from streameval.config import load  # noqa: PLC0415  large
+
+        config = load(options.config)
+    if config is not None and config.attribution is not None:
+        if rule is not None:
+            raise InputError("{attribution} and [attribution] of {config}; give one of them.")
+        wanted = config.attribution.names[1:]
+        if len(wanted) == len(streams) == 1:
+            streams = dict(zip(wanted, streams.values(), strict=True))
+        if {*wanted} != {*streams}:
+            raise InputError(
+                "[attribution] joins {wanted}; give {interactions} as a mapping with these names.",
+                wanted=", ".join(map(repr, wanted)),
+            )
+        tables = {config.attribution.names[0]: shown, **streams}
+        joined = configured_join(config.attribution, config.event, tables)
+    else:
+        rule = rule or Attribution()
+        columns = {name: of for name, of in options.columns.items() if name in FIELDS_OF_JOINS}
+        unit = options.time_unit
+        joined = JoinInputs(
+            StreamTables(shown, columns, unit, rule),
+            [StreamTables(tables, columns, unit, rule) for tables in streams.values()],
+            ["impressions", *map(str, streams)],
+        )
+    return Given("joined", names, joined)
+
+
+def _tables_of(name: str, given: Any) -> Sequence[Table]:
+    if is_frame(given):
+        return [Frame(name, as_table(given))]
+    listed = [given] if is_path(given) or not isinstance(given, Iterable) else list(given)
+    if listed and all(map(is_path, listed)):
+        return expand_paths([os.fspath(path) for path in listed])
+    if not listed or not all(map(is_frame, listed)):
+        problem = f"{name}: found {given!r:.80}"
+        raise UsageError(f"{problem}; give a path, a frame, or several of them.")
+    return [Frame(name, as_table(frame)) for frame in listed]
 
 
 def expand_paths(paths: Iterable[str]) -> list[str]:
@@ -355,9 +435,11 @@ class Lines:
         parts: what several processes may count apart from each other.
         sizes: of each part, bytes; None if one process must count them all.
         notes: warnings about what was given.
+        outcomes: of the rows of a join so far; empty if nothing is joined.
     """
 
     notes: Sequence[Note] = ()
+    outcomes: Sequence[OutcomeCounts] = ()
 
     def __init__(self, paths: Sequence[str], fields: EventFields, labels: Sequence[str]) -> None:
         self.names = self.parts = paths
@@ -392,6 +474,7 @@ class EventTables:
     """Tables with one event per row; every row group of parquet is a part."""
 
     notes: Sequence[Note] = ()
+    outcomes: Sequence[OutcomeCounts] = ()
 
     def __init__(self, tables: Sequence[Table], rows: EventRows, options: Options) -> None:
         self.names = [table_name(table) for table in tables]
@@ -415,6 +498,70 @@ class EventTables:
             yield _with_records(decoded, partition, first, part.size)
 
 
+class JoinedTables:
+    """The lists of a join; with several processes, each bucket of keys is a part.
+
+    Attributes:
+        outcomes: of the rows that were joined, of impressions and then of each stream.
+    """
+
+    notes: Sequence[Note] = ()
+
+    def __init__(
+        self, inputs: JoinInputs, names: Sequence[str], rows: EventRows, options: Options
+    ) -> None:
+        self.names, self._rows, self._rule = names, rows, inputs.impressions.rule
+        shown = read_impressions(inputs.impressions, options, rows.other_columns(self._rule.per))
+        streams = [
+            Stream(read_interactions(stream, options), stream.rule)
+            for stream in inputs.interactions
+        ]
+        self.outcomes: Sequence[OutcomeCounts] = [OutcomeCounts() for _ in (shown, *streams)]
+        empty = empty_lists(shown, self._rule)
+        rows.find_kind([TablePart(Frame("impressions", empty), 0, kind=empty.schema)])
+        self.ids: IdKind | None = rows.ids
+        self._streams = [stream._replace(table=None) for stream in streams]
+        self.sizes: Sequence[int] | None = None
+        self.parts: Sequence[Any] = [(shown, streams)]
+        if options.processes > 1 and not rows.in_order:
+            size = shown.num_rows + sum(stream.table.num_rows for stream in streams)
+            buckets = max(_BUCKETS_PER_PROCESS * options.processes, size // _ROWS_PER_BUCKET)
+            self.parts = divide(shown, streams, self._rule, buckets)
+            self.sizes = [part.size for part in self.parts]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process gets the parts that it counts.
+        return {**vars(self), "parts": []}
+
+    def read(self, part: Any, search: Search) -> Iterator[Events]:
+        """The lists of a part."""
+        is_bucket = isinstance(part, Bucket)
+        shown, streams = opened(part, self._streams) if is_bucket else part
+        joined = join_streams(shown, streams, self._rule)
+        rows = [0 if stream.table is None else stream.table.num_rows for stream in streams]
+        ends = np.cumsum(rows).tolist()
+        found = [
+            joined.counts_of(slice(end - size, end)) for end, size in zip(ends, rows, strict=True)
+        ]
+        self.outcomes = added(self.outcomes, [joined.counts[0], *found])
+        lists = joined.lists
+        if not lists.num_rows:
+            return  # Without impressions, a bucket has none of their other columns.
+        if self._rows.in_order:
+            lists = lists.sort_by("times")
+        number, size = (part.number, part.size) if is_bucket else (0, 0)
+        frame = Frame("impressions", lists)
+        for first, decoded in self._rows.read(TablePart(frame, size, kind=lists.schema), search):
+            yield _with_records(decoded, Partition(frame.name, number), first, size)
+
+
+def added(
+    left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts], sign: int = 1
+) -> list[OutcomeCounts]:
+    """The outcomes of both, of each stream; their difference with the sign -1."""
+    return [one.plus(other, sign) for one, other in zip(left, right, strict=True)]
+
+
 class EventsInMemory:
     """Events of a caller's lists, scores or rows: a part for each span, counted by one process.
 
@@ -422,6 +569,7 @@ class EventsInMemory:
     """
 
     sizes: Sequence[int] | None = None
+    outcomes: Sequence[OutcomeCounts] = ()
 
     def __init__(
         self,
@@ -617,5 +765,5 @@ def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> Even
     return msgspec.structs.replace(fields, user="users")
 
 
-EventSource: TypeAlias = Lines | EventTables | EventsInMemory
+EventSource: TypeAlias = Lines | EventTables | JoinedTables | EventsInMemory
 """What a caller gave, whose events are read part by part."""

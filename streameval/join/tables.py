@@ -139,24 +139,29 @@ class JoinedTables(NamedTuple):
             `Accumulator.update_many`.
         impressions: outcome of each row, a code of ROW_OUTCOMES.
         interactions: likewise.
-        outside: number of counted interactions with items that their list did not show.
+        outside: whether each interaction counts, with an item that its list did not show.
     """
 
     lists: Any
     impressions: Codes
     interactions: Codes
-    outside: int
+    outside: BoolArray
 
     @property
     def counts(self) -> tuple[OutcomeCounts, OutcomeCounts]:
         """Number of impressions and of interactions by outcome; they add up to the rows."""
-        both = [_counts_of(self.impressions), _counts_of(self.interactions)]
-        both[1].outside = self.outside
-        return both[0], both[1]
+        return _counts_of(self.impressions), _counts_of(self.interactions, self.outside)
+
+    def counts_of(self, rows: slice) -> OutcomeCounts:
+        """Number of these interactions by outcome."""
+        return _counts_of(self.interactions[rows], self.outside[rows])
 
 
 class Stream(NamedTuple):
-    """A stream of interactions with types and gains of its own; ids are compared within it."""
+    """A stream of interactions with types and gains of its own; ids are compared within it.
+
+    `table`: None without rows.
+    """
 
     table: Any
     rule: Attribution
@@ -281,9 +286,9 @@ def closed(
         raise UsageError(f"until={until}: a watermark does not go back, and it was {previous}.")
     given, reports = new
     arrived = None if given is None else _with_progress(as_table(given))
-    shown = _Impressions(_together(state.impressions, arrived), rule)
+    shown = _Impressions(concatenated(state.impressions, arrived), rule)
     streams = [] if reports is None else [Stream(reports, rule)]
-    interactions = _together(state.interactions, _with_progress(_reports(streams)))
+    interactions = concatenated(state.interactions, _with_progress(_reports(streams)))
     join = _Join(shown, interactions, rule, until=edge, late_before=previous)
     final = (join.impressions == _COUNTED) & (shown.times + duration_of(rule.window) < edge)
     impressions = np.where((join.impressions == _COUNTED) & ~final, _OPEN, join.impressions)
@@ -293,14 +298,30 @@ def closed(
     span = duration_of(rule.window) + duration_of(rule.lateness)
     decided = (join.interactions == _COUNTED) | (join.interactions == _ORPHAN)
     stay = (decided & (join.times + span >= edge)) | (join.interactions == _OPEN)
-    counts = _counts_of(impressions), _counts_of(acts)
-    counts[1].outside = join.outside(acts == _COUNTED)
+    counts = _counts_of(impressions), _counts_of(acts, join.outside(acts == _COUNTED))
     rest = OpenRows(
         _rest(shown.table, impressions == _OPEN, np.full(final.size, _ACCEPTED, np.int8)),
         _rest(interactions, stay, np.where(decided, _TOLD, _ACCEPTED).astype(np.int8)),
         edge,
     )
     return Closed(join.lists(np.flatnonzero(final)), counts, rest)
+
+
+def concatenated(*tables: Any) -> Any:
+    """Tables of one side as one; None without any.
+
+    Raises:
+        InvalidEventError: a column has unlike types.
+    """
+    present = [table for table in tables if table is not None]
+    if not present:
+        return None
+    arrow = _arrow()
+    try:
+        return arrow.concat_tables(present, promote_options="permissive")
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowNotImplementedError) as error:
+        detail = f"tables of one side have unlike columns: {' '.join(str(error).split())}"
+        raise InvalidEventError("wrong_type", f"{detail}; write them alike") from error
 
 
 def pieces(
@@ -373,7 +394,7 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
         except (KeyError, TypeError, ValueError, OSError, arrow.ArrowException) as error:
             problem = f"{row!r:.80} is not a row of pieces: {error}"
             raise DamagedStateError("piece", problem) from error
-    shown, reported = (_together(*tables[side]) for side in _SIDES)
+    shown, reported = (concatenated(*tables[side]) for side in _SIDES)
     return shown, reported
 
 
@@ -510,16 +531,16 @@ class _Join:
             part = part.append_column(name, column)
         return part
 
-    def outside(self, counted: BoolArray) -> int:
-        """The number of these interactions that are with an item that their last list lacks."""
-        if self._rule.key == "user_item":
-            return 0
-        chosen = counted[self._acts]
-        acts, lists = self._acts[chosen], self._lists[chosen]
-        rows, of = np.unique(lists, return_inverse=True)
-        shown = self.shown.items(rows)
-        inside = are_in_lists(self._known(shown), of, self._items[acts])
-        return int(acts.size - np.count_nonzero(inside))
+    def outside(self, counted: BoolArray) -> BoolArray:
+        """Which of these interactions are with an item that their list lacks."""
+        outside = np.zeros(counted.size, np.bool_)
+        if self._rule.key == "request_id":
+            chosen = counted[self._acts]
+            acts, lists = self._acts[chosen], self._lists[chosen]
+            rows, of = np.unique(lists, return_inverse=True)
+            shown = self._known(self.shown.items(rows))
+            outside[acts] = ~are_in_lists(shown, of, self._items[acts])
+        return outside
 
     def _refuse_copies(self) -> None:
         rule, window = self._rule, self._window
@@ -618,10 +639,12 @@ class _Join:
 def _reports(streams: Sequence[Stream]) -> Any:
     """Interactions of streams as one table, with the outcome of rows that count nowhere."""
     tables = [_report(stream, number) for number, stream in enumerate(streams)]
-    return _together(*tables) if tables else _nothing_reported()
+    return concatenated(*tables) if tables else _nothing_reported()
 
 
 def _report(stream: Stream, number: int) -> Any:
+    if stream.table is None:
+        return _nothing_reported()
     arrow, rule, where = _arrow(), stream.rule, "interactions"
     table = with_user_column(as_table(stream.table))
     key = _ids(_named(table, rule.key_column, where), rule.key_column)
@@ -708,19 +731,6 @@ def _rest(table: Any, stay: BoolArray, progress: Any) -> Any:
         return None
     part = table.drop_columns([_PROGRESS]).take(rows)
     return part.append_column(_PROGRESS, _arrow().array(progress[rows]))
-
-
-def _together(*tables: Any) -> Any:
-    """Tables of one side as one; None without any."""
-    present = [table for table in tables if table is not None]
-    if not present:
-        return None
-    arrow = _arrow()
-    try:
-        return arrow.concat_tables(present, promote_options="permissive")
-    except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowNotImplementedError) as error:
-        detail = f"tables of one side have unlike columns: {' '.join(str(error).split())}"
-        raise InvalidEventError("wrong_type", f"{detail}; write them alike") from error
 
 
 def _named(table: Any, name: str, where: str) -> Any:
@@ -858,11 +868,11 @@ def _numbers(column: Any) -> Any:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _counts_of(outcomes: Any) -> OutcomeCounts:
+def _counts_of(outcomes: Any, outside: Any = ()) -> OutcomeCounts:
     """Rows by outcome; open ones are not counted yet."""
     counts = np.bincount(outcomes, minlength=len(ROW_OUTCOMES))[:_OPEN].tolist()
     named = dict(zip(ROW_OUTCOMES, counts, strict=False))
-    return OutcomeCounts(records=sum(counts), **named)
+    return OutcomeCounts(records=sum(counts), **named, outside=int(np.count_nonzero(outside)))
 
 
 def _arrow() -> Any:

@@ -1,0 +1,308 @@
+"""Files and frames of impressions and interactions, read as tables that `attribution` joins.
+
+Functions raise InputError for a column that is missing or cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.evaluation.cells import ListColumn
+from streameval.evaluation.events import time_column, user_column
+from streameval.evaluation.files import (
+    RowBlock,
+    Table,
+    TableColumn,
+    arrow,
+    blocks_of,
+    finite_or_none,
+    listing,
+    parts_of,
+)
+from streameval.evaluation.options import InputError, Options, column
+from streameval.events.arrow import in_microseconds
+from streameval.events.errors import InvalidEventError
+from streameval.events.times import END_TIME, FIRST_TIME
+from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.tables import Attribution, Stream, concatenated, join_streams, pieces
+
+if TYPE_CHECKING:
+    from streameval.config import Config
+
+_MICROSECONDS: Final[Mapping[TimeUnit, int]] = {"us": 1, "ms": 1_000, "s": 1_000_000}
+
+_USUAL: Final[Mapping[str, Sequence[str]]] = {
+    "time": ("times", "time"),
+    "user": ("users", "user"),
+}
+"""Columns of a field, where none is named; others have the name of the field."""
+
+_OPTIONAL: Final = ("type", "gain", "event_id", "stream")
+
+FIELDS_OF_JOINS: Final = (*("recommendations", "time", "user", "request_id", "item", *_OPTIONAL),)
+
+
+class StreamTables(NamedTuple):
+    """The tables of a stream.
+
+    Attributes:
+        columns: field -> column, where it has no usual name; None where there is none.
+        unit: of event times that are numbers; None for microseconds.
+        rule: the rules of the join, with the types and gains of this stream.
+    """
+
+    tables: Sequence[Table]
+    columns: Mapping[str, str | None]
+    unit: TimeUnit | None
+    rule: Attribution
+
+
+class JoinInputs(NamedTuple):
+    """What is joined: impressions, and streams of interactions.
+
+    Attributes:
+        names: of the streams, impressions first.
+        config: the configuration that says so; None without.
+    """
+
+    impressions: StreamTables
+    interactions: Sequence[StreamTables]
+    names: Sequence[str]
+    config: Config | None = None
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """All files and frames."""
+        streams = (self.impressions, *self.interactions)
+        return [table for stream in streams for table in stream.tables]
+
+
+class Bucket(NamedTuple):
+    """Rows that may belong together, as Arrow streams; those of impressions first."""
+
+    number: int
+    sides: Sequence[bytes | None]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rows."""
+        return sum(len(side) for side in self.sides if side is not None)
+
+
+def configured_join(
+    options: AttributionOptions, event: EventFields, tables: Mapping[str, Sequence[Table]]
+) -> JoinInputs:
+    """The inputs of a join as a configuration says.
+
+    Args:
+        options: the table [attribution].
+        event: the table [event].
+        tables: those of each stream, by its name.
+    """
+
+    def rule(stream: InteractionOptions | None) -> Attribution:
+        return Attribution(
+            key=options.key,
+            window=options.window,
+            lateness=options.lateness,
+            combine=options.combine,
+            per=[event.labels.get(name, name) for name in options.per],
+            types=dict(stream.types) if stream else {},
+            ignore=list(stream.ignore) if stream else [],
+        )
+
+    shown = options.fields(event)
+    columns = {"recommendations": shown.recommendations, "time": shown.time, "user": shown.user}
+    columns = {name: of for name, of in columns.items() if of != getattr(EventFields(), name)}
+    first = StreamTables(
+        tables[options.names[0]],
+        columns | {"request_id": shown.event_id},
+        event.time_unit,
+        rule(None),
+    )
+    streams = []
+    for name, stream in zip(options.names[1:], options.interactions, strict=True):
+        named = {of: getattr(stream, of) for of in ("request_id", "item", "event_id", "gain")}
+        user, time = stream.user or columns.get("user"), stream.time or columns.get("time")
+        named |= {of: name for of, name in (("user", user), ("time", time)) if name is not None}
+        # A type is read where there is one, as of a record.
+        named |= {"type": stream.type} if stream.type != "type" else {}
+        unit = stream.time_unit or event.time_unit
+        streams.append(StreamTables(tables[name], named, unit, rule(stream)))
+    return JoinInputs(first, streams, options.names)
+
+
+def read_impressions(stream: StreamTables, options: Options, others: Sequence[str]) -> Any:
+    """Impressions as `attribution.joined` takes them; `others`: columns to keep, where there."""
+    tables = []
+    for table in stream.tables:
+        lists = _ids_column(stream, options)
+        for block, columns in _blocks(table, stream, options, "impressions", others):
+            kept = {name: block.rows[name] for name in others if name in block.names}
+            shown = block.column(columns["recommendations"])
+            lists.has_bars = lists.note_bars(shown)
+            kept |= _keys(block, columns)
+            kept |= {"recommendations": lists.read(shown)}
+            kept |= {"times": _times(block.column(columns["time"]), stream.unit)}
+            tables.append(arrow().table(kept))
+    return concatenated(*tables)
+
+
+def read_interactions(stream: StreamTables, options: Options) -> Any:
+    """Interactions as `attribution.joined` takes them."""
+    tables = []
+    for table in stream.tables:
+        for block, columns in _blocks(table, stream, options, "interactions", ()):
+            rows = _keys(block, columns)
+            rows["times"] = _times(block.column(columns["time"]), stream.unit)
+            rows["item"] = user_column(block.column(columns["item"]))
+            for role in set(columns) & {"type", "event_id", "stream"}:
+                values = block.column(columns[role])
+                is_id = role == "event_id"
+                rows[role] = user_column(values) if is_id else _text(values.values)
+            if "gain" in columns:
+                rows["gain"] = _gains(block.column(columns["gain"]))
+            tables.append(arrow().table(rows))
+    return concatenated(*tables)
+
+
+def divide(
+    shown: Any, streams: Sequence[Stream], rule: Attribution, buckets: int
+) -> Sequence[Bucket]:
+    """All rows by the key of the join, for several processes."""
+    found: dict[int, list[bytes | None]] = {}
+    tables = [("impressions", shown), *(("interactions", stream.table) for stream in streams)]
+    for number, (side, table) in enumerate(tables):
+        if table is None:
+            continue
+        for row in pieces(table, _side(side), rule, buckets).to_pylist():
+            of = found.setdefault(row["bucket"], [None] * len(tables))
+            of[number] = row["rows"]
+    return [Bucket(number, found[number]) for number in sorted(found)]
+
+
+def opened(bucket: Bucket, streams: Sequence[Stream]) -> tuple[Any, Sequence[Stream]]:
+    """The rows of a bucket: impressions, and the streams of interactions."""
+    shown, *reported = [
+        None if side is None else arrow().ipc.open_stream(side).read_all() for side in bucket.sides
+    ]
+    pairs = zip(streams, reported, strict=True)
+    return shown, [stream._replace(table=table) for stream, table in pairs]
+
+
+def _side(name: str) -> Literal["impressions", "interactions"]:
+    return "impressions" if name == "impressions" else "interactions"
+
+
+def empty_lists(shown: Any, rule: Attribution) -> Any:
+    """The columns of the lists that a join of these impressions makes, without rows."""
+    return join_streams(shown.slice(0, 0), [], rule).lists
+
+
+def _blocks(
+    table: Table, stream: StreamTables, options: Options, where: str, others: Sequence[str]
+) -> Iterator[tuple[RowBlock, dict[str, str]]]:
+    """The rows of a table, block by block, and the column of each field that it has."""
+    found: dict[str, str] = {}
+
+    def select(path: str, names: Sequence[str]) -> dict[str, bool]:
+        found.update(_columns_of(path, names, stream, where))
+        return dict.fromkeys((*found.values(), *others), False)
+
+    for part in parts_of(table, options):
+        for block in blocks_of(part, select, options):
+            yield block, found
+
+
+def _columns_of(
+    path: str, names: Sequence[str], stream: StreamTables, where: str
+) -> Iterator[tuple[str, str]]:
+    key = "request_id" if stream.rule.key == "request_id" else "user"
+    required = {"time", key, "recommendations" if where == "impressions" else "item"}
+    optional = {"user", "request_id"} if where == "impressions" else {*_OPTIONAL}
+    for field in (*FIELDS_OF_JOINS,):
+        if field not in required | optional:
+            continue
+        named = stream.columns.get(field)
+        candidates = _USUAL.get(field, (field,)) if named is None else (named,)
+        present = [name for name in candidates if name in names]
+        is_off = field in stream.columns and named is None
+        if present and not is_off:
+            yield field, present[0]
+        elif field in required or (named is not None and field != "user"):
+            raise InputError(
+                "{problem}; name the one that holds the {field} with {column}.",
+                problem=f"{path} ({where}): no column {candidates[-1]!r}; {listing(names)}",
+                field=field,
+                column=column(field),
+            )
+
+
+def _ids_column(stream: StreamTables, options: Options) -> ListColumn:
+    name = stream.columns.get("recommendations") or "recommendations"
+    return ListColumn("ids", options.separator_of(name), explicit=name in options.separator)
+
+
+def _keys(block: RowBlock, columns: Mapping[str, str]) -> dict[str, Any]:
+    names = {"user": "users", "request_id": "request_id"}
+    return {
+        name: user_column(block.column(columns[role]))
+        for role, name in names.items()
+        if role in columns
+    }
+
+
+def _times(values: TableColumn, unit: TimeUnit | None) -> Any:
+    """Event times in microseconds; null where there is none, which is an invalid row."""
+    array, types = values.values, arrow().types
+    if types.is_null(array.type):
+        return array.cast(arrow().int64())
+    if types.is_timestamp(array.type) or types.is_date(array.type):
+        try:
+            return in_microseconds(array)
+        except InvalidEventError as error:
+            raise InputError("{problem}.", problem=f"{values.path}: {error.detail}") from error
+    if types.is_integer(array.type) and unit != "iso8601":
+        scale = _MICROSECONDS[unit or "us"]
+        numbers = array.fill_null(0).to_numpy().astype(np.int64)
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid &= (numbers >= FIRST_TIME // scale) & (numbers <= END_TIME // scale)
+        return arrow().array(np.where(valid, numbers, 0) * scale, mask=~valid)
+    return arrow().array(time_column(values, unit or "iso8601"))
+
+
+def _text(array: Any) -> Any:
+    return array.cast(arrow().large_string())
+
+
+def _gains(values: TableColumn) -> Any:
+    """Gains as numbers, null where there is none; what is no number is NaN, an invalid row."""
+    array = values.values
+    if not arrow().types.is_large_string(array.type):
+        return array
+    numbers = [None if text in (None, "") else finite_or_none(text) for text in array.to_pylist()]
+    wrong = [
+        number is None and text not in (None, "")
+        for number, text in zip(numbers, array.to_pylist(), strict=True)
+    ]
+    gains = [float("nan") if bad else number for number, bad in zip(numbers, wrong, strict=True)]
+    return arrow().array(gains, arrow().float64())
+
+
+def event_fields_of(base: EventFields) -> EventFields:
+    """The fields of the lists that a join makes, of which other columns keep their names."""
+    return msgspec.structs.replace(
+        base,
+        recommendations="recommendations",
+        interactions="interactions",
+        user=EventFields().user,
+        time="times",
+        time_unit="us",
+        event_id=None,
+        types=None,
+    )
