@@ -273,7 +273,14 @@ def _times(values: TableColumn, unit: TimeUnit | None) -> Any:
         valid = array.is_valid().to_numpy(zero_copy_only=False)
         valid &= (numbers >= FIRST_TIME // scale) & (numbers <= END_TIME // scale)
         return arrow().array(np.where(valid, numbers, 0) * scale, mask=~valid)
-    return arrow().array(time_column(values, unit or "iso8601"))
+    absent = array.is_null()
+    if types.is_large_string(array.type):
+        absent = arrow("compute").if_else(absent, absent, arrow("compute").equal(array, ""))
+    rows = np.flatnonzero(~absent.fill_null(fill_value=True).to_numpy(zero_copy_only=False))
+    present = values._replace(values=array.take(rows), where=lambda row: values.where(rows[row]))
+    times = np.zeros(len(array), np.int64)
+    times[rows] = time_column(present, unit or "iso8601")
+    return arrow().array(times, mask=np.isin(np.arange(times.size), rows, invert=True))
 
 
 def _text(array: Any) -> Any:

@@ -773,8 +773,9 @@ def _ids(column: Any, name: str) -> Any:
 
 
 def _unlike(what: str, left: Any, right: Any) -> InvalidEventError:
-    detail = f"{what}: {left} in impressions and {right} in interactions; write them alike"
-    return InvalidEventError("invalid_id", detail)
+    kinds = ["integers" if _arrow().types.is_integer(kind) else "text" for kind in (left, right)]
+    detail = f"{what} are {kinds[0]} in impressions and {kinds[1]} in interactions"
+    return InvalidEventError("invalid_id", f"{detail}; write them alike")
 
 
 def _shared_codes(name: str, *columns: Any) -> list[IntArray]:

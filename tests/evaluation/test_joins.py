@@ -1,0 +1,96 @@
+"""`evaluate` of impressions and interactions in tables: the values and bits of their join."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from streameval import evaluate
+from streameval.attribution import Attribution, joined
+from streameval.events.errors import InvalidEventError, StreamevalError
+from streameval.partials import Cell, merged, partials
+from tests.contract.laws import bits
+from tests.join.worlds import world
+
+METRICS = ("ndcg@2", "value_per_list", "hit_rate(type=click)@2")
+
+pytestmark = pytest.mark.filterwarnings("ignore::streameval.errors.SuspiciousEventsWarning")
+
+
+def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) -> None:
+    of = world(3, 60)
+    rule = of.attribution
+    whole = merged(partials([joined(of.shown, of.acts, rule).lists], *METRICS))[Cell((), None)]
+    shown, clicks = tmp_path / "shown.parquet", tmp_path / "clicks.csv"
+    parquet.write_table(of.shown, shown, row_group_size=17)
+    csv.write_csv(of.acts, clicks)
+    for impressions, interactions, processes in (
+        (of.shown, of.acts, 1),
+        (shown, clicks, 1),
+        (of.shown, clicks, 2),
+    ):
+        found = evaluate(
+            METRICS,
+            impressions=impressions,
+            interactions=interactions,
+            attribution=rule,
+            time_unit="us",
+            intervals=None,
+            processes=processes,
+        )
+        assert bits(found.accumulator()) == bits(whole)
+        for side in ("impressions", "interactions"):
+            rows, *outcomes = found.outcomes[side].values()
+            assert rows == sum(outcomes) == len(getattr(of, side))
+
+
+SHOWN = {"request_id": ["r1"], "recommendations": [["a"]], "times": [0], "user": ["u1"]}
+CLICKS = {"request_id": ["r1"], "item": ["a"], "times": [1]}
+
+
+@pytest.mark.parametrize(
+    ("shown", "clicks", "rule", "problem"),
+    [
+        (SHOWN, {**CLICKS, "item": [7]}, {}, "item ids are text in impressions"),
+        (
+            SHOWN,
+            {**CLICKS, "request_id": [1]},
+            {},
+            "request_id are text in impressions",
+        ),
+        (SHOWN, {"request_id": ["r1"], "times": [1]}, {}, "no column 'item'"),
+        (SHOWN, CLICKS, {"key": "user_item"}, "no column 'user'"),
+        (SHOWN, CLICKS, {"key": "user_item", "per": ["arm"]}, "no column 'arm'"),
+        ({**SHOWN, "gains": [[1.0]]}, CLICKS, {}, "have a column 'gains', which the join makes"),
+        (SHOWN, CLICKS, {"window": "-5s"}, "window: found '-5s'"),
+        (SHOWN, CLICKS, {"types": {"a": float("nan")}}, "types"),
+        (SHOWN, {**CLICKS, "gain": ["much"]}, {}, "gain"),
+        (SHOWN, {**CLICKS, "times": [0.5]}, {}, "times: double"),
+    ],
+)
+def test_a_join_that_cannot_be_is_refused(
+    shown: dict[str, Any], clicks: dict[str, Any], rule: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(StreamevalError, match=problem):
+        joined(
+            pa.table(shown),
+            pa.table({"user": ["u1"], **clicks} if "per" in rule else clicks),
+            Attribution(**rule),
+        )
+
+
+def test_files_with_other_columns_are_refused_and_with_more_columns_are_read(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    parquet.write_table(pa.table(SHOWN), first)
+    parquet.write_table(pa.table({**SHOWN, "request_id": ["r2"], "arm": ["x"]}), second)
+    clicks = pa.table(CLICKS)
+    assert evaluate("mrr", impressions=tmp_path, interactions=clicks)["mrr"].value == 0.5
+    parquet.write_table(pa.table({**SHOWN, "request_id": [2]}), second)
+    with pytest.raises(InvalidEventError, match="unlike columns"):
+        evaluate("mrr", impressions=[first, second], interactions=clicks)
