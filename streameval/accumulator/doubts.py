@@ -73,7 +73,7 @@ class Doubts:
     """
 
     def __init__(self, attributes: Sequence[tuple[str, Attribute]] = ()) -> None:
-        self.lists = 0
+        self.lists = self._hidden_losses = 0
         self._attributes = attributes
         self._counts: Counter[str] = Counter()
         self._shown: Counter[int] = Counter()
@@ -114,6 +114,7 @@ class Doubts:
         `observed`: events that this and others were given before; by default `lists`, and then
         each batch is observed.
         """
+        self._hidden_losses += sum(batch.hidden_losses or ())
         before = self.lists if observed is None else observed
         is_due = observed is None or before % _EVERY + len(batch) >= _EVERY
         events = min(max(_LATER if is_due else 0, FIRST_OBSERVED - before), len(batch))
@@ -126,6 +127,7 @@ class Doubts:
     def add(self, other: Doubts) -> None:
         """Add the counts of other events."""
         self.lists += other.lists
+        self._hidden_losses += other._hidden_losses
         for mine, theirs in zip(self._counters, other._counters, strict=True):
             mine.update(theirs)
             _prune(mine)
@@ -140,14 +142,14 @@ class Doubts:
     def content(self) -> list[Any]:
         """The counts as plain values, for `from_content`."""
         listed = [[[key, count] for key, count in counter.items()] for counter in self._counters]
-        return [self.lists, listed, list(self._items)]
+        return [self.lists, listed, list(self._items), self._hidden_losses]
 
     @classmethod
     def from_content(cls, content: Sequence[Any]) -> Doubts:
         """The doubts of a `content`."""
         doubts = cls()
         if content:
-            doubts.lists, listed, items = content
+            doubts.lists, listed, items, doubts._hidden_losses = content
             for counter, pairs in zip(doubts._counters, listed, strict=True):
                 counter.update(dict(pairs))
             doubts._items.update(items)
@@ -224,6 +226,12 @@ class Doubts:
                     "lists and attribute use the same ids, and is its table up to date?"
                 )
                 yield Advice(("attribute", name), text)
+        if self._hidden_losses:
+            text = (
+                f"lists with gains above and below 0 for one item: {self._hidden_losses:,}; the "
+                'largest gain counts, and combine = "sum" subtracts the losses'
+            )
+            yield Advice(("hidden losses",), text)
 
     def _nearly(self, few: int, many: int, fewest: int = _FEWEST) -> bool:
         return many >= fewest and few >= _NEARLY_ALL * many

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.values import MAX_LABEL_BYTES, label_text
-from streameval.events import LARGEST_GAIN
+from streameval.events import LARGEST_GAIN, Combine
 from streameval.events.problems import check_types
 
 LONGEST: Final = 2**31 - 1
@@ -35,7 +35,7 @@ LISTS_OF_EVENTS: Final = {
 
 _FIELDS: Final = (
     *("recommendations", "interactions", "user", "time", "event_id"),
-    *("positions", "scores", "baseline", "history"),
+    *("positions", "scores", "baseline", "history", "gains"),
 )
 
 ONE_VALUE: Final = frozenset({"user", "time", "event_id", "labels"})
@@ -59,9 +59,12 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         interactions: what the user did: ids, id -> gain, or objects.
         interaction_item: an object's item id in interactions.
         gain: an object's gain; 1 if absent.
+        gains: gains in a list of their own, one for each interaction that is an id; each counts 1
+            if absent or null. None: there is no such field.
         type: an object's type of interaction.
         types: type -> gain of an interaction of that type without a gain of its own; other types
             do not count, and one without a type is invalid. None counts each type alike.
+        combine: worth of several interactions with one item: the largest, or the sum.
         user: who saw the list; unknown if absent, null or empty.
         time: event time.
         time_unit: unit of `time`, required with it. Timestamps of an Avro or Protobuf schema are
@@ -91,8 +94,10 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     interactions: str = "interactions"
     interaction_item: str = "id"
     gain: str = "gain"
+    gains: str | None = "gains"
     type: str = "type"
     types: dict[str, float] | None = None
+    combine: Combine = "max"
     user: str = "user"
     time: str | None = None
     time_unit: TimeUnit | None = None

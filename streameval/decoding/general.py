@@ -26,7 +26,15 @@ from streameval.decoding.values import (
     positions,
     scores,
 )
-from streameval.events import Event, Id, Interaction, Interactions, columns_of, largest_gains
+from streameval.events import (
+    Event,
+    Id,
+    Interaction,
+    Interactions,
+    columns_of,
+    combine_gains,
+    combine_interactions,
+)
 from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.per_item import item_values
 from streameval.events.rules import are_marks, check_not_ignored, marks_error, without_padding
@@ -122,15 +130,18 @@ class Engagement(NamedTuple):
 
     Attributes:
         items: ids, or id -> gain.
-        typed: the interactions in record order; empty if the record has ids or gains only.
+        typed: the interactions in record order, or summed by item and type; empty if the record has
+            ids or gains only.
+        hides_loss: see `Batch.hidden_losses`.
     """
 
     items: Interactions
-    typed: tuple[Interaction, ...]
+    typed: tuple[Interaction, ...] = ()
+    hides_loss: bool = False
 
 
 class InteractionReader:
-    """Reads interactions: ids, id -> gain, or objects with an id, a gain and a type."""
+    """Reads interactions: ids, also with a list of gains, id -> gain, or objects with a gain."""
 
     def __init__(self, fields: EventFields) -> None:
         self._field = fields.interactions
@@ -139,34 +150,61 @@ class InteractionReader:
         self._item = compile_path(fields.interaction_item, "interaction_item")
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
-        self._types = fields.types
+        self._types, self._how = fields.types, fields.combine
+        self._gains = fields.gains or "gains"
 
-    def read(self, content: Any) -> Engagement:
-        """Read the interactions."""
+    def read(self, content: Any, gains: Any = None) -> Engagement:
+        """Read the interactions; `gains`: those of ids, in a list of their own."""
         where = self._field
+        if gains is not None and (
+            type(content) is dict or (type(content) is list and dict in map(type, content))
+        ):
+            detail = f"{self._gains} are for a list of ids, but {where} have gains of their own"
+            raise Refusal("invalid_gain", detail)
         if type(content) is dict:
             check_count(content, self._most, self._field, "too_many_interactions")
             if content:
                 self._require_type(None, self._field)
-            gains = largest_gains(
-                (self._ids.one(key, where), finite(gain, f"{where}.{key}", "invalid_gain"))
-                for key, gain in content.items()
+            combined = combine_gains(
+                (
+                    (self._ids.one(key, where), finite(gain, f"{where}.{key}", "invalid_gain"))
+                    for key, gain in content.items()
+                ),
+                self._how,
             )
-            return Engagement(without_padding(where, gains), ())
+            unpadded = without_padding(where, combined.by_item)
+            return Engagement(unpadded, hides_loss=combined.hides_loss)
         values = as_list(content, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
             if values:
                 self._require_type(None, f"{self._field}[0]")
             items = items_of(values, self._item, self._ids, self._field)
-            return Engagement(without_padding(self._field, items), ())
+            unpadded = without_padding(self._field, items)
+            if gains is None:
+                return Engagement(unpadded)
+            pairs = zip(unpadded, self._gains_of(gains, len(unpadded), len(items)), strict=True)
+            combined = combine_gains(pairs, self._how)
+            return Engagement(combined.by_item, hides_loss=combined.hides_loss)
         typed = tuple(self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values))
         without_padding(self._field, {interaction.item for interaction in typed})
         if self._types is not None:
             typed = tuple(interaction for interaction in typed if interaction.type in self._types)
-        return Engagement(
-            largest_gains((interaction.item, interaction.gain) for interaction in typed), typed
-        )
+        combined, by_type = combine_interactions(typed, self._how)
+        # The largest of each type is found where it is counted.
+        kept = by_type if self._how == "sum" else typed
+        return Engagement(combined.by_item, kept, combined.hides_loss)
+
+    def _gains_of(self, gains: Any, items: int, padded: int) -> list[float]:
+        """The gains of ids, without those of padding."""
+        values = as_list(gains, self._gains)
+        if len(values) not in (items, padded):
+            detail = f"{self._gains} has {len(values)} numbers for {items} {self._field}"
+            raise Refusal("invalid_gain", detail)
+        return [
+            finite(gain, f"{self._gains}[{index}]", "invalid_gain")
+            for index, gain in enumerate(values[:items])
+        ]
 
     def _one(self, value: Any, where: str) -> Interaction:
         item = item_of(value, self._item, self._ids, where)
@@ -191,15 +229,17 @@ class InteractionReader:
             raise Refusal("missing_field", f"{where}.{self._type.text} is absent or null")
 
 
-_NONE = Engagement([], ())
+_NONE = Engagement([])
+_OF_INTERACTIONS: Final = ("interactions", "gains")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 """A name that a metric can have as a parameter."""
 
 
 class DecodedEvent(Event, kw_only=True, gc=False):
-    """An event, with the lists of the rankers that were not shown."""
+    """An event, with the lists of the rankers that were not shown; see `Batch.hidden_losses`."""
 
     rankers: tuple[Sequence[Id], ...] = ()
+    hides_loss: bool = False
 
 
 class GeneralDecoder:
@@ -233,8 +273,10 @@ class GeneralDecoder:
         self._read_baseline = RecommendationReader(fields, fields.baseline or "").items
         self._read_history = RecommendationReader(fields, fields.history or "", history=True).items
         self._read_interactions = InteractionReader(fields).read
-        unread = "interactions" if shown_only else None
-        self._parse = TopLevel(path.key for key, path in self._paths.items() if key != unread).parse
+        unread = _OF_INTERACTIONS if shown_only else ()
+        self._parse = TopLevel(
+            path.key for key, path in self._paths.items() if key not in unread
+        ).parse
 
     def decode(self, value: bytes) -> DecodedEvent | InvalidEvent:
         """Decode a record; returns an `InvalidEvent` instead of raising."""
@@ -272,6 +314,8 @@ class GeneralDecoder:
         if "event_id" in self._paths:
             ids = [str(event.event_id) for event in events]
             batch = msgspec.structs.replace(batch, event_ids=ids)
+        if any(hidden_losses := [event.hides_loss for event in events]):
+            batch = msgspec.structs.replace(batch, hidden_losses=hidden_losses)
         return Decoded(
             batch=batch,
             indices=indices,
@@ -285,7 +329,8 @@ class GeneralDecoder:
         listed = self._read_recommendations(self._paths["recommendations"].of(record))
         outcome = _NONE
         if not self._shown_only:
-            outcome = self._read_interactions(self._paths["interactions"].of(record))
+            gains = self._paths["gains"].of(record) if "gains" in self._paths else None
+            outcome = self._read_interactions(self._paths["interactions"].of(record), gains)
             if are_marks(listed.items, outcome.items):
                 raise marks_error(self._fields.interactions)
         read, items = partial(self._read, record), (len(listed.items), listed.padded)
@@ -300,6 +345,7 @@ class GeneralDecoder:
             baseline=read("baseline", self._read_baseline),
             history=read("history", self._read_history, optional=True),
             typed=outcome.typed,
+            hides_loss=outcome.hides_loss,
             per_item=self._item_values(record, *items),
             rankers=tuple(read_list(path.of(record)).items for path, read_list in self._rankers),
             event_id=read("event_id", self._name.identity),

@@ -17,7 +17,7 @@ from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.paths import FAILURES, is_plain
 from streameval.decoding.times import KINDS, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, label_texts, text_id
-from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
+from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch, combine_gains
 from streameval.events.ids import IdKind
 from streameval.events.rules import IGNORED, RESERVED
 from streameval.events.times import outside_range
@@ -49,6 +49,7 @@ class RowDecoder:
         general: BatchDecoder[Decoded],
     ) -> None:
         self._unit, self._search, self._general = fields.time_unit, search, general
+        self._how = fields.combine
         self._are_text = fields.ids == "string"
         self._kind: IdKind = "text" if self._are_text else "integer"
         self._decode: Callable[[Any], Any] = msgspec.json.Decoder(row).decode
@@ -106,9 +107,11 @@ class RowDecoder:
             for row in rows
         ]
         times = self._column(rows, "time")
+        interacted, hidden_losses = self._interactions(rows)
         batch = Batch(
             recommendations=[row.recommendations for row in rows],
-            interactions=self._column(rows, "interactions") or [()] * len(rows),
+            interactions=interacted,
+            hidden_losses=hidden_losses if any(hidden_losses) else None,
             positions=self._column(rows, "positions"),
             scores=self._column(rows, "scores"),
             baselines=self._ids(rows, "baseline"),
@@ -138,6 +141,27 @@ class RowDecoder:
             rankers=list(zip(*rankers, strict=True)) if rankers else None,
         )
 
+    def _interactions(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Sequence[bool]]:
+        """The interactions of each row, with the gains beside them; and hidden losses."""
+        interactions = self._column(rows, "interactions") or [()] * len(rows)
+        if self._column(rows, "gains") is None:
+            return interactions, ()
+        combined: list[tuple[Any, bool]] = [
+            combine_gains(zip(ids, row.gains, strict=True), self._how)
+            if self._are_paired(row)
+            else (ids, False)
+            for row, ids in zip(rows, interactions, strict=True)
+        ]
+        return [ids for ids, _ in combined], [hides_loss for _, hides_loss in combined]
+
+    def _are_paired(self, row: Any) -> bool:
+        """Whether a row has ids with a gain each; the general decoder reads padding and others."""
+        ids, gains = row.interactions, row.gains
+        if gains is None or type(ids) is not list or len(ids) != len(gains):
+            return False
+        is_text = not self._are_text or set(map(type, ids)) <= {str}
+        return is_text and RESERVED.isdisjoint(ids)
+
     def _odd(self, rows: Sequence[Any], batch: Batch) -> list[int]:
         """The rows with padding, marks, wrong lengths or times outside the range, ascending.
 
@@ -146,6 +170,12 @@ class RowDecoder:
         odd = set[int]() if batch.matches is None else set(batch.matches.odd.tolist())
         if batch.times is not None:
             odd.update(outside_range(batch.times).tolist())
+        if "gains" in self._names:
+            odd.update(
+                at
+                for at, row in enumerate(rows)
+                if row.gains is not None and not self._are_paired(row)
+            )
         for name in self._other_ids:
             lists = [getattr(row, name) or () for row in rows]
             odd.update(at for at, ids in enumerate(lists) if not RESERVED.isdisjoint(ids))
@@ -209,6 +239,7 @@ def plain_row(
         "scores": (list[float],),
         "baseline": (listed,),
         "history": (_list_of(item, MAX_HISTORY) | None, None),
+        "gains": (list[_GAIN] | None, None),
         "per_item": (list[float | word | None] | None, None),
         "rankers": (listed,),
         "labels": (word | INTEGER | None, None),  # `label_texts` makes text of it
@@ -217,7 +248,7 @@ def plain_row(
     for number, (key, path) in enumerate(fields.paths(dimensions)):
         kind, in_table, _ = key.partition(".")
         name = f"{kind}_{number}" if in_table else key
-        if name != "interactions" or not shown_only:
+        if name not in ("interactions", "gains") or not shown_only:
             columns.append((name, *kinds[kind]))
             paths[name] = path
     is_typed = fields.types is not None and not shown_only

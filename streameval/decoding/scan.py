@@ -24,8 +24,8 @@ from streameval.statistics.matching import Search, matched
 
 _MOST_FIELDS = 32
 
-_READ = ("recommendations", "interactions", "time", "user", "event_id")
-"""Fields that the scanner reads, with labels; the decoder reads records that have others."""
+_READ = ("recommendations", "interactions", "gains", "time", "user", "event_id")
+"""Fields that the scanner knows, with labels; the decoder reads records with gains or others."""
 
 
 class RecordScanner:

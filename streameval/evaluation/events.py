@@ -46,13 +46,10 @@ from streameval.statistics.matching import Search
 
 _IDS: Final = ("recommendations", "interactions")
 
-GAINS: Final = "gains"
-"""The only list column that is not a field of JSON records."""
-
 TYPED: Final = "typed"
 """The column of interactions with their types."""
 
-_NUMBERS: Final = (GAINS, "positions", "scores")
+_NUMBERS: Final = ("gains", "positions", "scores")
 
 
 class Needs(NamedTuple):
@@ -92,8 +89,7 @@ class EventRows:
         self._labels, self._needs, self._options = labels, needs, options
         self._is_mind = options.form == "mind"
         self._fields = fields
-        names = {name: getattr(fields, name, None) or name for name in (*_IDS, *_NUMBERS)}
-        self._names = {**names, GAINS: options.columns.get(GAINS) or GAINS}
+        self._names = {name: getattr(fields, name) or name for name in (*_IDS, *_NUMBERS)}
         self.in_order = needs.in_order
         self.ids: IdKind = "text"
 
@@ -258,7 +254,8 @@ class EventRows:
             with warnings.catch_warnings():
                 # Times that are too early are reported once for all files.
                 warnings.simplefilter("ignore", SuspiciousEventsWarning)
-                return checked_batch(self.ids, Columns(**columns), search)[1]
+                given = Columns(**columns, combine=self._fields.combine)
+                return checked_batch(self.ids, given, search)[1]
 
         def refusal(start: int, stop: int) -> InvalidEventError | None:
             try:

@@ -12,7 +12,6 @@ from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, TimeUnit
-from streameval.evaluation.events import GAINS
 from streameval.evaluation.files import MIND
 from streameval.evaluation.options import InputError, Note, Options, column
 from streameval.evaluation.rows import check_field
@@ -25,13 +24,14 @@ _PER_ITEM: Final = "per_item."
 """Before the name of values beside the items: per_item.propensity=p."""
 
 _PATHS: Final = (
-    *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "type"),
-    *("user", "time", "event_id", "positions", "scores", "baseline", "history"),
+    *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "gains"),
+    *("type", "user", "time", "event_id", "positions", "scores", "baseline", "history"),
 )
 """Keys of [event] that name a field of JSON lines."""
 
 _COLUMNS: Final = (
-    *("recommendations", "interactions", "positions", "scores", "user", "time", "event_id"),
+    *("recommendations", "interactions", "gains", "positions", "scores", "user", "time"),
+    "event_id",
 )
 """Keys of [event] that name a column of a table."""
 
@@ -56,12 +56,14 @@ def event_fields(
         "rankers": dict(base.rankers or {}),
     }
     known = _COLUMNS if given.is_columns else _PATHS
-    more = GAINS if given.is_columns else f"{RANKERS}NAME"
+    more = () if given.is_columns else (f"{RANKERS}NAME",)
     for field, name in options.columns.items() if not given.is_pair else ():
         is_ranker = field.startswith(RANKERS) and not given.is_columns
         if not (field in labels or field.startswith(_PER_ITEM) or is_ranker):
-            check_field(field, [*known, more, f"{_PER_ITEM}NAME", *labels])
-        if name is None or field == "time":
+            check_field(field, [*known, *more, f"{_PER_ITEM}NAME", *labels])
+        if field == "gains":
+            named[field] = name
+        if name is None or field in ("time", "gains"):
             continue
         if field in labels:
             inside["labels"][field] = name
@@ -69,7 +71,7 @@ def event_fields(
             inside["per_item"][field.removeprefix(_PER_ITEM)] = name
         elif is_ranker:
             inside["rankers"][field.removeprefix(RANKERS)] = name
-        elif field != GAINS:
+        else:
             named[field] = name
     named |= {
         table: entries or ({} if table == "labels" else None) for table, entries in inside.items()

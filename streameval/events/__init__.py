@@ -4,11 +4,13 @@ from streameval.events.batch import OPTIONAL_COLUMNS, Batch, ItemGroup, Matches,
 from streameval.events.event import (
     LARGEST_GAIN,
     LARGEST_RANK,
+    Combine,
     Event,
     Id,
     Interaction,
     Interactions,
-    largest_gains,
+    combine_gains,
+    combine_interactions,
     plain,
 )
 
@@ -17,6 +19,7 @@ __all__ = [
     "LARGEST_RANK",
     "OPTIONAL_COLUMNS",
     "Batch",
+    "Combine",
     "Event",
     "Id",
     "Interaction",
@@ -24,6 +27,7 @@ __all__ = [
     "ItemGroup",
     "Matches",
     "columns_of",
-    "largest_gains",
+    "combine_gains",
+    "combine_interactions",
     "plain",
 ]

@@ -287,6 +287,8 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         times: event time of each event, microseconds since the epoch.
         event_ids: identity of each event.
         matches: the hits of the lists, once they are found; not given by callers.
+        hidden_losses: whether an item of each event has gains above and below 0, of which the
+            largest counts; None if none has.
 
     A column from `positions` on is None if no event has a value.
 
@@ -296,7 +298,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         (2, True)
     """
 
-    absent: ClassVar[Mapping[str, object]] = {"typed": ()}
+    absent: ClassVar[Mapping[str, object]] = {"typed": (), "hidden_losses": False}
 
     recommendations: Sequence[Sequence[Id]]
     interactions: Sequence[Interactions]
@@ -311,6 +313,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     times: Sequence[int | None] | IntArray | None = None
     event_ids: Sequence[str | None] | None = None
     matches: Matches | None = None
+    hidden_losses: Sequence[bool] | None = None
 
     def of_type(self, name: str) -> Batch:
         """The batch with only the interactions of one type; the largest gain of an item counts."""

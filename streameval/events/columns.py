@@ -9,7 +9,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.events import LARGEST_GAIN, Batch, Interaction
+from streameval.events import (
+    LARGEST_GAIN,
+    Batch,
+    Combine,
+    Interaction,
+    combine_gains,
+    combine_interactions,
+)
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
 from streameval.events.batch import BoolArray, check_lengths, unequal_error
 from streameval.events.errors import InvalidEventError
@@ -49,7 +56,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         recommendations: item ids as shown, rank 1 first.
         interactions: ids of the items interacted with.
         lengths: number of items in each row of a matrix of recommendations, shape (events,).
-        gains: one number for each interaction; the largest gain of an item counts.
+        gains: one number for each interaction.
         typed: the interactions with their types, for metrics with `type=`: for each event a list of
             `Interaction`, or of mappings or Arrow structs with item, type and gain (1 if absent).
         positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
@@ -59,6 +66,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         shown_instead: the list shown instead of each; null if its recommendations were shown.
         users: user id of each event, for intervals and users_covered; null if unknown.
         times: event time of each event: timestamps, or integer microseconds since the epoch.
+        combine: what several gains of an item in one event are together: the largest, or the sum.
 
     Example:
         >>> from streameval import Accumulator
@@ -83,6 +91,10 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     shown_instead: Any = None
     users: Any = None
     times: Any = None
+    combine: Combine = "max"
+
+
+_COLUMNS: Final = tuple(name for name in Columns.__struct_fields__ if name != "combine")
 
 
 def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
@@ -94,9 +106,9 @@ def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
         InvalidEventError: a column is not valid.
     """
     if not isinstance(columns, Columns):
-        columns = Columns(**table_columns(columns, Columns.__struct_fields__))
-    columns = Columns(
-        **{name: as_numpy(name, column) for name, column in msgspec.structs.asdict(columns).items()}
+        columns = Columns(**table_columns(columns, _COLUMNS))
+    columns = msgspec.structs.replace(
+        columns, **{name: as_numpy(name, getattr(columns, name)) for name in _COLUMNS}
     )
     padded = _ids("recommendations", columns.recommendations, columns.lengths)
     targets = columns.interactions
@@ -111,19 +123,21 @@ def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     if may_be_marks:
         refuse_marks(recommendations, interactions)
     pair: list[Any] = encode_columns([recommendations, interactions])
+    hidden_losses = None
     if columns.gains is not None:
-        pair[1] = _with_gains(pair[1], columns.gains, padded_interactions.ragged)
+        pair[1], hidden_losses = _with_gains(columns, pair[1], padded_interactions.ragged)
     ragged = recommendations.ragged
     batch = Batch(
         recommendations=pair[0],
         interactions=pair[1],
-        typed=_typed(columns.typed),
+        typed=_typed(columns.typed, columns.combine),
         positions=_per_item("positions", columns.positions, ragged, padded.ragged),
         scores=_per_item("scores", columns.scores, ragged, padded.ragged),
         per_item=_item_values(columns.per_item, ragged, padded.ragged),
         shown_instead=_some(_lists("shown_instead", columns.shown_instead)),
         users=_per_event("users", columns.users),
         times=_per_event("times", columns.times),
+        hidden_losses=hidden_losses,
     )
     check_lengths(batch)
     return batch
@@ -213,13 +227,15 @@ def _numbers_of_items(
     return numbers, has_value
 
 
-def _with_gains(interactions: IdColumn, column: Any, padded: Ragged) -> Sequence[Any]:
-    """Interactions with their gains, each item once; the largest of its gains counts.
+def _with_gains(
+    columns: Columns, interactions: IdColumn, padded: Ragged
+) -> tuple[Sequence[Any], list[bool] | None]:
+    """Interactions with their gains, each item once; and which hide a loss, None if none does.
 
     Python objects, which a check refuses, if a gain is no number up to 2^1000.
     """
     ragged = interactions.ragged
-    numbers, has_value = _numbers_of_items("gains", column, ragged, padded)
+    numbers, has_value = _numbers_of_items("gains", columns.gains, ragged, padded)
     entries = ragged.spread(has_value)
     gains, valid = np.full(entries.size, np.nan), True
     try:
@@ -232,32 +248,48 @@ def _with_gains(interactions: IdColumn, column: Any, padded: Ragged) -> Sequence
         return [
             dict(zip(items, of_list, strict=True)) if has else items
             for items, of_list, has in pairs
-        ]
-    # Of the entries of one item of a row, the first stays, with the largest gain.
+        ], None
+    # Of the entries of one item of a row, the first stays, with their gain.
     owners = ragged.spread(np.arange(len(ragged)))
     order = np.lexsort((ragged.values, owners))
     alike = (np.diff(owners[order]) == 0) & (np.diff(ragged.values[order]) == 0)
-    if not (alike & entries[order][1:]).any():
-        return GradedIds(ragged, interactions.names, gains)
-    starts = np.flatnonzero(np.append(True, ~(alike & entries[order][1:])))
-    gains[order[starts]] = np.maximum.reduceat(gains[order], starts)
+    again = alike & entries[order][1:]
+    if not again.any():
+        return GradedIds(ragged, interactions.names, gains), None
+    starts = np.flatnonzero(np.append(True, ~again))
+    hidden_losses = np.zeros(len(ragged), np.bool_)
+    combined = gains[order[starts]]
+    for group in np.flatnonzero(np.diff(np.append(starts, order.size)) > 1).tolist():
+        stop = starts[group + 1] if group + 1 < starts.size else order.size
+        rows = order[starts[group] : stop]
+        by_item, hides_loss = combine_gains(((0, gain) for gain in gains[rows]), columns.combine)
+        combined[group] = by_item[0]
+        hidden_losses[owners[rows[0]]] |= hides_loss
+    gains[order[starts]] = combined
     stay = np.sort(order[starts])
     lengths = np.bincount(owners[stay], minlength=len(ragged))
     once = Ragged.of_lengths(ragged.values[stay], lengths)
-    return GradedIds(once, interactions.names, gains[stay])
+    return (
+        GradedIds(once, interactions.names, gains[stay]),
+        hidden_losses.tolist() if hidden_losses.any() else None,
+    )
 
 
-def _typed(column: Any) -> Sequence[Any] | None:
-    """Interactions with types; None if no event has any."""
+def _typed(column: Any, how: Combine) -> Sequence[Any] | None:
+    """Interactions with types, of one item and type together; None if no event has any."""
     if column is None:
         return None
     rows = flat_column(column) if isinstance(column, ArrowTable) else list(column)
     if not any(len(row) if is_list(row) else row for row in rows):
         return None
-    return [
+    typed: list[Any] = [
         [_interaction(each) for each in row] if is_list(row) else () if row is None else row
         for row in rows
     ]
+    # The largest of each type is found where it is counted; what is none is checked elsewhere.
+    if how == "sum" and all(isinstance(each, Interaction) for row in typed for each in row):
+        return [combine_interactions(row, how)[1] for row in typed]
+    return typed
 
 
 def _interaction(entry: Any) -> Any:

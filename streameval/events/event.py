@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -116,12 +117,65 @@ def gains_of_type(typed: Iterable[Interaction], name: str) -> dict[Id, float]:
         >>> gains_of_type([Interaction("tea", type="buy"), Interaction("milk", type="view")], "buy")
         {'tea': 1.0}
     """
-    return largest_gains((each.item, each.gain) for each in typed if each.type == name)
+    return combine_gains((each.item, each.gain) for each in typed if each.type == name).by_item
 
 
-def largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
-    """Item -> the largest of its gains."""
-    largest: dict[Id, float] = {}
+Combine: TypeAlias = Literal["max", "sum"]
+"""What several gains of one item in one list are together: the largest of them, or their sum."""
+
+
+class CombinedGains(NamedTuple):
+    """One gain for each item of a list.
+
+    Attributes:
+        by_item: item -> gain.
+        hides_loss: whether the largest gain of an item is above 0, and another one below 0.
+    """
+
+    by_item: dict[Id, float]
+    hides_loss: bool
+
+
+def combine_gains(gains: Iterable[tuple[Id, float]], how: Combine = "max") -> CombinedGains:
+    """Combine the gains of each item.
+
+    Example:
+        >>> sale_and_refund = [("tea", 30.0), ("milk", 2.0), ("tea", -30.0)]
+        >>> combine_gains(sale_and_refund)
+        CombinedGains(by_item={'tea': 30.0, 'milk': 2.0}, hides_loss=True)
+        >>> combine_gains(sale_and_refund, "sum").by_item
+        {'tea': 0.0, 'milk': 2.0}
+    """
+    if how == "sum":
+        several: dict[Id, list[float]] = {}
+        for item, gain in gains:
+            several.setdefault(item, []).append(gain)
+        sums = {item: _sum(of_item) for item, of_item in several.items()}
+        return CombinedGains(sums, hides_loss=False)
+    largest, hides_loss = dict[Id, float](), False
     for item, gain in gains:
-        largest[item] = max(gain, largest.get(item, gain))
-    return largest
+        if (other := largest.setdefault(item, gain)) != gain:
+            smaller, largest[item] = min(other, gain), max(other, gain)
+            hides_loss = hides_loss or smaller < 0 < largest[item]
+    return CombinedGains(largest, hides_loss)
+
+
+def combine_interactions(
+    interactions: Sequence[Interaction], how: Combine
+) -> tuple[CombinedGains, tuple[Interaction, ...]]:
+    """Combine the gains of each item, and those of each item and type.
+
+    Returns:
+        The gains by item; one interaction for each item and type, empty if none has a type.
+    """
+    combined = combine_gains(((each.item, each.gain) for each in interactions), how)
+    if all(interaction.type is None for interaction in interactions):
+        return combined, ()
+    pairs: Any = (((each.item, each.type), each.gain) for each in interactions)
+    by_type: Mapping[Any, float] = combine_gains(pairs, how).by_item
+    return combined, tuple(Interaction(item, gain, kind) for (item, kind), gain in by_type.items())
+
+
+def _sum(gains: Sequence[float]) -> float:
+    """The sum, rounded once and limited to the largest gain."""
+    return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from streameval.decoding.columns import Decoded
-from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
+from streameval.events import Batch, Combine, Interaction, combine_interactions
 from streameval.join.open_records import OPTIONAL, ItemNumbers, OpenLists, unpack
 from streameval.join.options import Rules
 
-_NOTHING: Final = ((), ())
+_NOTHING: Final = ((), (), False)
 
 
 def closed_events(
@@ -23,15 +22,13 @@ def closed_events(
 
     `lists`: whose window is over; at least one. `attributed`: the interactions of each.
     """
-    combined = [
-        combine_interactions(of_list, rules.combine) if of_list else _NOTHING
-        for of_list in attributed
-    ]
-    interactions: Any = [by_item for by_item, _ in combined]
+    combined = [_combine(of_list, rules.combine) if of_list else _NOTHING for of_list in attributed]
+    interactions: Any = [by_item for by_item, _, _ in combined]
     if dict not in set(map(type, interactions)):
         # As numbers of items, unless some have gains.
         interactions = items.named(items.numbers(interactions))
-    typed = [by_type for _, by_type in combined]
+    typed = [by_type for _, by_type, _ in combined]
+    hidden_losses = [hides_loss for _, _, hides_loss in combined]
     optional, rankers = dict[str, Any](), None
     if any(lists.optional):
         *columns, rankers = map(_present, zip(*map(unpack, lists.optional), strict=True))
@@ -42,6 +39,7 @@ def closed_events(
         recommendations=items.named(lists.items),
         interactions=interactions,
         typed=typed if any(typed) else None,
+        hidden_losses=hidden_losses if any(hidden_losses) else None,
         users=users,
         times=lists.times,
         # Ids of lists identify lists without a user.
@@ -77,30 +75,14 @@ def are_inside(
     return inside.tolist()
 
 
-def combine_interactions(
-    interactions: Sequence[Interaction], how: Literal["max", "sum"]
-) -> tuple[Any, Any]:
-    """Gains by item, or ids if all gains are 1; and interactions by item and type."""
+def _combine(
+    interactions: Sequence[Interaction], how: Combine
+) -> tuple[Any, Sequence[Interaction], bool]:
+    """Gains by item, or ids if all gains are 1; interactions by item and type; hidden losses."""
     if len(interactions) == 1:  # most often
         (only,) = interactions
         by_item = [only.item] if only.gain == 1.0 else {only.item: only.gain}
-        return by_item, () if only.type is None else (only,)
-    gains: dict[Id, list[float]] = {}
-    typed: dict[tuple[Id, str | None], list[float]] = {}
-    for interaction in interactions:
-        gains.setdefault(interaction.item, []).append(interaction.gain)
-        typed.setdefault((interaction.item, interaction.type), []).append(interaction.gain)
-    combine = max if how == "max" else _sum
-    combined = {item: combine(gain) for item, gain in gains.items()}
-    by_type = tuple(
-        Interaction(item, combine(gains_of_pair), kind)
-        for (item, kind), gains_of_pair in typed.items()
-    )
-    has_types = any(interaction.type is not None for interaction in by_type)
-    plain = set(combined.values()) == {1.0}
-    return (list(combined) if plain else combined), (by_type if has_types else ())
-
-
-def _sum(gains: Sequence[float]) -> float:
-    """The sum, rounded once and limited to the largest gain."""
-    return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))
+        return by_item, () if only.type is None else (only,), False
+    (gains, hides_loss), by_type = combine_interactions(interactions, how)
+    plain = set(gains.values()) == {1.0}
+    return list(gains) if plain else gains, by_type, hides_loss

@@ -12,6 +12,7 @@ from msgspec import Meta
 from streameval.decoding.fields import EventFields, Format, TimeUnit, gain_problems
 from streameval.engine.clock import Int64
 from streameval.engine.windows.times import SECOND, duration_of, duration_problem
+from streameval.events import Combine
 from streameval.events.problems import check_types
 
 Key: TypeAlias = Literal["request_id", "user_item"]
@@ -36,7 +37,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     key: Key
     window: int
     lateness: int
-    combine: Literal["max", "sum"]
+    combine: Combine
     per: tuple[int, ...]
     max_open: int
     max_bytes: int
@@ -196,7 +197,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     window: str = "30m"
     lateness: str = "2m"
     idle_timeout: str | None = None
-    combine: Literal["max", "sum"] = "max"
+    combine: Combine = "max"
     per: list[str] = []
     max_open: Annotated[int, Meta(ge=1)] = 1_000_000
     max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from streameval import Accumulator, Columns, Event, Interaction
-from streameval.events import largest_gains
+from streameval.events import Combine, combine_gains, combine_interactions
 from streameval.events.columns import read
 from tests.columnar.forms import FORMS
 from tests.contract.laws import bits
@@ -84,8 +84,8 @@ def test_whole_numbers_may_stand_beside_others_in_a_list(numbers: list[list[floa
     assert bits(whole) == bits(floats)
 
 
-@pytest.mark.parametrize("ids", [str, int])
-def test_gains_and_types_are_those_of_events(ids: type[str | int]) -> None:
+@pytest.mark.parametrize(("ids", "how"), [(str, "max"), (int, "sum")])
+def test_gains_and_types_are_those_of_events(ids: type[str | int], how: Combine) -> None:
     draw = random.Random(7)
     events, rows = [], []
     for _ in range(300):
@@ -93,20 +93,23 @@ def test_gains_and_types_are_those_of_events(ids: type[str | int]) -> None:
         gains = draw.choice([None, [draw.choice([1.0, 0.5, 3.0, -2.0]) for _ in clicks]])
         pairs = zip(clicks, gains or [], strict=True) if gains is not None else ()
         typed = [Interaction(item, 2.0, draw.choice(["buy", "view"])) for item in clicks[:2]]
-        worth = clicks if gains is None else largest_gains(pairs)
-        events.append(Event(recommendations=ranked, interactions=worth, typed=typed))
+        worth = clicks if gains is None else combine_gains(pairs, how).by_item
+        of_types = typed if how == "max" else combine_interactions(typed, how)[1]
+        events.append(Event(recommendations=ranked, interactions=worth, typed=of_types))
         structs = [{"item": each.item, "gain": each.gain, "type": each.type} for each in typed]
         rows.append((ranked, clicks, gains, structs))
     names = ("recommendations", "interactions", "gains", "typed")
     columns = map(list, zip(*rows, strict=True))
     table = pa.table(dict(zip(names, columns, strict=True)))
+    given = Columns(**{name: table[name] for name in names}, combine=how)
     compact = "recall(repeats=every)@3"
-    metrics = ("value_per_list@3", "ndcg(gain=exp2)@3", "hit_rate(type=buy)@2", compact)
+    metrics = ("value_per_list@3", "ndcg(gain=exp2)@3", "value_per_list(type=buy)@2", compact)
     one, many, parts = (Accumulator(*metrics) for _ in range(3))
     one.update_many(events)
-    many.update_many(table)
+    many.update_many(given)
     for start in range(0, 300, 70):
-        parts.update_many(table.slice(start, 70))
-    assert one.read("hit_rate(type=buy)@2").value > 0
+        part = {name: table[name].slice(start, 70) for name in names}
+        parts.update_many(Columns(**part, combine=how))
+    assert one.read("value_per_list(type=buy)@2").value > 0
     assert bits(one) == bits(many) == bits(parts)
-    assert sum(isinstance(of, dict) for of in read(table).interactions) > 90
+    assert sum(isinstance(of, dict) for of in read(given).interactions) > 90

@@ -207,6 +207,9 @@ WAYS: Final[Mapping[str, Way]] = {
     "json: objects": _json(lambda gains: {
         "interactions": [{"id": item, "gain": gain} for item, gain in gains.items()]
     }),
+    "json: gains beside ids": _json(lambda gains: {
+        "interactions": [*gains], "gains": [*gains.values()]
+    }),
     "csv": _file(_csv),
     "parquet": _file(_parquet),
     "feather": _file(_feather),

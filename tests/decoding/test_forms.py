@@ -94,6 +94,8 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
         Interaction("1", -3.0),
         Interaction("c"),
     )
+    event = decoded({"interactions": [*objects, "c"]}, combine="sum")
+    assert event.interactions == {"1": -6.0, "b": 1.0, "c": 1.0}
 
 
 @pytest.mark.parametrize(

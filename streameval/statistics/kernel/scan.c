@@ -9,7 +9,7 @@
  * for five until another thread gives it back. So nothing that a record is made of changes. */
 #include "matcher.h"
 
-enum { SHOWN, ACTS, TIME, USER, EVENT_ID, LABELS, MOST_FIELDS = 32 };
+enum { SHOWN, ACTS, ACT_GAINS, TIME, USER, EVENT_ID, LABELS, MOST_FIELDS = 32 };
 enum { MOST_ID = 1024, MOST_LABEL = 256, MOST_DIGITS = 18, DEEPEST = 16 };
 typedef enum { NO_TIME, SECONDS, MILLISECONDS, MICROSECONDS, MOMENTS } Unit;
 
@@ -406,6 +406,8 @@ static Outcome read_field(Scan *scan, Cursor *cursor, int field) {
         /* Keys are text. */
         return scanner->are_text ? read_gains(scan, cursor) : REFUSED;
     }
+    /* The decoder pairs gains in a list of their own with their ids. */
+    if (field == ACT_GAINS) return REFUSED;
     if (field == TIME) return read_time(scan, cursor) ? TAKEN : REFUSED;
     return read_name(cursor, field, &scan->values[field]) ? TAKEN : REFUSED;
 }
@@ -639,7 +641,8 @@ static int set_up(Scanner *scanner, PyObject *arguments) {
         Token *token = &scanner->fields[field];
         if (name == Py_None) continue;
         if (!(token->at = (const uint8_t *)PyUnicode_AsUTF8AndSize(name, &token->size))) return -1;
-        if (field <= TIME || field == EVENT_ID) scanner->needed |= (uint64_t)1 << field;
+        if (field != ACT_GAINS && (field <= TIME || field == EVENT_ID))
+            scanner->needed |= (uint64_t)1 << field;
     }
     return 0;
 }
