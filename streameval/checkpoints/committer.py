@@ -101,7 +101,7 @@ class OffsetCommitter:
             return
         self._in_flight = {}
         if problem is not None:
-            self._failed(problem)
+            self._failed(problem, offsets)
             return
         for partition, durable in in_flight:
             self._show(partition, durable)
@@ -110,7 +110,7 @@ class OffsetCommitter:
         self.pending = bool(self._waiting)
         if self._logged:
             self._logged.clear()
-            self._log(LogEvent("info", "commits recovered", {}))
+            self._log(LogEvent("info", "commits recovered", {"partitions": _names(offsets)}))
 
     def reset(self, logs: Iterable[Assignment]) -> None:
         """Commit the start of logs before their state is archived; logs new failures.
@@ -120,13 +120,14 @@ class OffsetCommitter:
         offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
         problem = self._commit(offsets, wait=True) if offsets else None
         if isinstance(problem, str):
-            self._failed(problem)
+            self._failed(problem, offsets)
 
-    def _failed(self, problem: str) -> None:
+    def _failed(self, problem: str, offsets: Mapping[Partition, int]) -> None:
         self.failures += 1
         if problem not in self._logged:
             self._logged.add(problem)
-            self._log(LogEvent("warning", "offsets were not committed", {"problem": problem}))
+            fields = {"problem": problem, "partitions": _names(offsets)}
+            self._log(LogEvent("warning", "offsets were not committed", fields))
 
     def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:
         if durable.totals is None:
@@ -134,6 +135,10 @@ class OffsetCommitter:
         shown = self._evidence.shown()
         self._counters.publish(partition, durable.totals, durable.fold, shown)
         self.shown[durable.place] = durable.offset
+
+
+def _names(logs: Iterable[Partition]) -> str:
+    return " ".join(map(str, sorted(logs)))
 
 
 class DurableCounters:

@@ -9,14 +9,27 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run one command and end the process; an interrupt ends it quietly, even during imports."""
-    if os.getpid() == 1:
+    """Run one command and end the process; a signal ends it quietly, even during imports.
+
+    A daemon that has not begun has nothing to save, so SIGTERM ends it with status 0, as later.
+    """
+    is_daemon = sys.argv[1:2] in (["run"], ["serve"])
+    if os.getpid() == 1 or is_daemon:
         # Linux ignores these in the first process of a container by default.
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda received, _: os._exit(128 + received))
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _exit_of_daemon if is_daemon else _exit)
     try:
         from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted
 
         run_command()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _exit(number: int, _: object) -> NoReturn:
+    os._exit(128 + number)
+
+
+def _exit_of_daemon(_: int, __: object) -> NoReturn:
+    os._exit(0)

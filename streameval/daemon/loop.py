@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import msgspec
@@ -212,12 +212,13 @@ class Loop:
 
 
 class OwnedShare:
-    """An owner that also counts the partitions that other processes own."""
+    """An owner that logs changes of its share, and counts the partitions of other processes."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._counts: dict[str, int] = {}
         self._mine: set[Partition] = set()
+        self._lost: set[Partition] = set()
 
     @property
     def unread(self) -> int:
@@ -228,20 +229,41 @@ class OwnedShare:
         """Record our partitions, and the number of partitions of each topic."""
         starts = self._owner.assigned(assignments)
         self._mine |= {assignment.partition for assignment in assignments}
+        logs = set()  # of a consumer group, which alone moves partitions
         for assignment in assignments:
             if assignment.partitions is not None:
                 self._counts[assignment.partition.topic] = assignment.partitions
+                logs.add(assignment.partition)
+        _log_share("rejoined", logs & self._lost)
+        _log_share("assigned", logs - self._lost)
+        self._lost -= logs
         return starts
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Forget partitions that another member owns from now on."""
         self._owner.revoked(partitions)
+        _log_share("revoked", partitions)
         self._mine.difference_update(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """Forget partitions that another member already owns."""
+        """Forget partitions that another member may own already, as after a freeze."""
         self._owner.lost(partitions)
+        _log_share("lost", partitions)
+        self._lost.update(partitions)
         self._mine.difference_update(partitions)
+
+
+_MOST_LOGGED = 50
+"""Most partitions that one line of the log names."""
+
+
+def _log_share(change: str, partitions: Collection[Partition]) -> None:
+    """Log a change of the share of this process, with its partitions."""
+    if partitions:
+        names = [str(partition) for partition in sorted(partitions)]
+        more = len(names) - _MOST_LOGGED
+        text = " ".join(names[:_MOST_LOGGED]) + (f" and {more:,} more" if more > 0 else "")
+        emit(logging.INFO, f"partitions_{change}", count=len(names), partitions=text)
 
 
 def owner_of(parts: Assembly) -> Owner:

@@ -159,7 +159,7 @@ def test_an_interrupt_is_a_graceful_stop_that_says_what_the_next_start_does(
         assert line.endswith(f"signal=SIGINT next_start={next_start}\n")
         events = [re.search(r" event=(\S+)", line) for line in daemon.log]
         told = [match[1] for match in events if match and match[1] != "state_saved"]
-        assert told == ["started", "stopped"]
+        assert told == ["started", "partitions_assigned", "stopped"]
 
 
 def test_a_failed_last_checkpoint_is_an_error(tmp_path: Path) -> None:

@@ -331,7 +331,8 @@ def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
     member.trouble = None
     member.checkpoint()
     assert (member.shown, member.commits[-1]) == (5, {P: 5})
-    assert member.events == ["offsets were not committed", "commits recovered"]
+    told = [(event.event, event.fields["partitions"]) for event in member.news()]
+    assert told == [("offsets were not committed", "events[0]"), ("commits recovered", "events[0]")]
 
 
 def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:

@@ -31,7 +31,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """State and reason."""
-        return f"{self.word}: {self.why}"
+        return f"{self.word}: {self.why.rstrip('.')}."
 
 
 def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
