@@ -1,4 +1,7 @@
-"""A join is a function of its events: partitions, orders of arrival and copies change nothing."""
+"""A join is a function of its events: partitions, orders of arrival and copies change nothing.
+
+And it is that of tables, for all records that are neither late nor from the future.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,28 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
+import msgspec
+import pyarrow as pa
 import pytest
 
+from streameval import Accumulator
+from streameval.attribution import Attribution, joined
 from streameval.config.config import Config
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import Ingest
+from streameval.evaluation.partials import merged, partials
 from streameval.events.records import Partition
-from streameval.join.options import AttributionOptions, InteractionOptions, Key, OutcomeCounts
+from streameval.join.joiner import Listener
+from streameval.join.open_records import OpenLists, OpenRecords
+from streameval.join.options import (
+    AttributionOptions,
+    InteractionOptions,
+    Key,
+    Outcome,
+    OutcomeCounts,
+)
 from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions
 from tests.batches import batch_of, content_of
@@ -27,6 +43,7 @@ SECOND: Final = 1_000
 START: Final = 1_700_000_000 * SECOND
 ITEMS: Final = [f"i{number}" for number in range(8)]
 TOPICS: Final = ("shown", "done")
+METRICS: Final = ["hit_rate@3", "ndcg@3", "value_per_list", "hit_rate(type=cart)@3"]
 
 Record = dict[str, Any]
 
@@ -41,7 +58,12 @@ class World(NamedTuple):
     more: Mapping[str, Any] = MappingProxyType({})
 
 
-def counted(world: World, logs: Sequence[Sequence[Record]], partitions: int = 1) -> Ingest:
+def counted(
+    world: World,
+    logs: Sequence[Sequence[Record]],
+    partitions: int = 1,
+    listener: Listener | None = None,
+) -> Ingest:
     """The join of logs in the order of arrival, divided by the key."""
     options = AttributionOptions(
         impressions=TOPICS[0],
@@ -53,7 +75,7 @@ def counted(world: World, logs: Sequence[Sequence[Record]], partitions: int = 1)
         **world.more,
     )
     config = Config(
-        metrics=["hit_rate@3", "ndcg@3", "value_per_list", "hit_rate(type=cart)@3"],
+        metrics=METRICS,
         labels=["variant"],
         source=FilesOptions(paths=[*TOPICS]),
         event=EventFields(time="ts", time_unit="ms"),
@@ -64,9 +86,13 @@ def counted(world: World, logs: Sequence[Sequence[Record]], partitions: int = 1)
     for number in range(partitions):
         members = [Partition(topic, number) for topic in TOPICS]
         ingest.begin(members[0], dict.fromkeys(members, 0))
+        _joined_state(ingest, members[0]).joiner.listener = listener
         for member, log in zip(members, logs, strict=True):
             part = [line for line in log if crc32(line[name].encode()) % partitions == number]
-            ingest.apply(batch_of(member, [json.dumps(record).encode() for record in part]))
+            values = [json.dumps(record).encode() for record in part]
+            # Each has a vote: few users would give the logs no clock.
+            keys = [b"%d" % offset for offset in range(len(part))]
+            ingest.apply(batch_of(member, values, keys=keys))
         ingest.end(members)
     return ingest
 
@@ -80,10 +106,16 @@ def counts(ingest: Ingest) -> bytes:
 
 def outcomes(ingest: Ingest) -> list[OutcomeCounts]:
     whole = [OutcomeCounts() for _ in TOPICS]
-    for state in ingest.partitions.values():
-        assert isinstance(state, JoinedState)
-        whole = [one.plus(other) for one, other in zip(whole, state.outcomes, strict=True)]
+    for partition in ingest.partitions:
+        parts = _joined_state(ingest, partition).outcomes
+        whole = [one.plus(other) for one, other in zip(whole, parts, strict=True)]
     return whole
+
+
+def _joined_state(ingest: Ingest, partition: Partition) -> JoinedState:
+    state = ingest.partitions[partition]
+    assert isinstance(state, JoinedState)
+    return state
 
 
 @pytest.mark.parametrize("key", ["request_id", "user_item"])
@@ -166,16 +198,66 @@ def world_of(seed: int) -> World:
     more: dict[str, Any] = {"combine": random.choice(["max", "sum"])}
     if key == "user_item" and random.random() < 0.5:
         more["per"] = ["variant"]
-    return World(shown, done, key, lateness=random.choice([0, 7, 90]), more=more)
+    return World(shown, done, key, lateness=random.choice([0, 7, 30]), more=more)
 
 
-def arrived(random: Random, world: World) -> list[list[Record]]:
-    """Both logs as records arrive: none of them is late."""
+def arrived(random: Random, world: World, late: float = 0) -> list[list[Record]]:
+    """Both logs as records arrive: none of them is late, but for a share."""
 
     def arrival(record: Record) -> tuple[float, float]:
-        return record["ts"] + random.uniform(0, SECOND * world.lateness), random.random()
+        delay = random.uniform(0, SECOND * world.lateness)
+        if random.random() < late:
+            delay += (60 + world.lateness) * SECOND
+        return record["ts"] + delay, random.random()
 
     return [sorted(log, key=arrival) for log in (world.shown, world.done)]
+
+
+class Refused:
+    """The records that a log refuses by their time: number of the log and offset."""
+
+    def __init__(self) -> None:
+        self.found: set[tuple[int, int]] = set()
+
+    def rejected(self, outcome: Outcome, records: OpenRecords, row: int) -> None:
+        """See `Listener`."""
+        if outcome in ("late", "future"):
+            self.found.add((int(records.logs[row]), int(records.offsets[row])))
+
+    def counted(self, lists: OpenLists, row: int, interactions: Sequence[int]) -> None:
+        """See `Listener`."""
+
+
+@pytest.mark.parametrize("seed", range(200 if thorough() else 8))
+def test_the_tables_of_the_same_records_are_counted_to_the_same_bytes(seed: int) -> None:
+    world, refused = world_of(seed), Refused()
+    logs = arrived(Random(seed), world, late=0.1)
+    daemon = counted(world, logs, listener=refused)
+    shown, done = (
+        pa.Table.from_pylist(
+            [
+                {**record, "times": 1_000 * record["ts"], "users": record["user"]}
+                for offset, record in enumerate(log)
+                if (number, offset) not in refused.found
+            ]
+        ).drop_columns(["ts", "user"])
+        for number, log in enumerate(logs)
+    )
+    rule = Attribution(key=world.key, window="30s", lateness=f"{world.lateness}s", **world.more)
+    tables = joined(shown, done, rule)
+    of_log = outcomes(daemon)
+    for live, table in zip(of_log, tables.counts, strict=True):
+        rest = {"late": 0, "future": 0, "records": table.records}
+        assert msgspec.structs.replace(live, **rest) == table
+    assert sum(of.late for of in of_log) == len(refused.found) > 0
+    (family,) = lifetimes_of(daemon, ["variant"])
+    states = {}
+    for cell, labels in family.labels.items():
+        live_counts = Accumulator(*METRICS)
+        live_counts.adopt(b"".join(family.table.dump([cell])))
+        states[labels] = live_counts.state_dict()
+    cells = merged(partials([tables.lists], *METRICS, by=["variant"]))
+    assert {cell.labels: of.state_dict() for cell, of in cells.items()} == states
 
 
 def test_records_within_the_lateness_are_not_from_the_future() -> None:
