@@ -52,6 +52,11 @@ class Activity(NamedTuple):
         """Items shown over lists."""
         return self.sums._replace(numerators=self.items)
 
+    def until(self, day: int) -> Activity:
+        """The activity up to a day."""
+        here = self.sums.days <= day
+        return Activity(self.sums.rows(here), self.items[here])
+
     def first_day(self, audience: Audience) -> int:
         """The first day with all lists of the users, days since the epoch; NEVER if there is none.
 

@@ -188,16 +188,20 @@ class Audience(NamedTuple):
 
     def since(self, day: int | None) -> Audience:
         """The users who came on a day or later, and the lists from then on; None: all."""
-        if day is None:
-            return self
-        came, later = self.last >= day, self.days >= day
+        return self if day is None else self._only(self.last >= day, self.days >= day)
+
+    def until(self, day: int | None) -> Audience:
+        """The users who came on a day or earlier, and the lists up to then; None: all."""
+        return self if day is None else self._only(self.first <= day, self.days <= day)
+
+    def _only(self, users: BoolArray, days: BoolArray) -> Audience:
         return self._replace(
-            hashes=self.hashes[came],
-            first=self.first[came],
-            last=self.last[came],
-            days=self.days[later],
-            listed=self.listed[later],
-            nameless=self.nameless[later],
+            hashes=self.hashes[users],
+            first=self.first[users],
+            last=self.last[users],
+            days=self.days[days],
+            listed=self.listed[days],
+            nameless=self.nameless[days],
         )
 
 

@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 
 from streameval import ComparisonReport, compare
+from streameval.analyses.experiments.comparison import Settings, contrast_of
+from streameval.analyses.experiments.notes import NewestDay, moved_lift
+from streameval.statistics.intervals import GroupSums
 from tests.cli.program import json_lines, run
+from tests.present import present
 
 MONDAY = 1_772_409_600
 """2 March 2026, in seconds since the epoch."""
@@ -225,3 +229,79 @@ def text_of_page(page: str) -> list[str]:
     parser = _Texts()
     parser.feed(page)
     return parser.found
+
+
+def late_clicks(users: int = 3_000) -> list[dict[str, Any]]:
+    """The same clicks in both variants, but those of b arrive too late on the last of four days."""
+    random = np.random.default_rng(8)
+    taste = random.beta(4.0, 12.0, users)
+    return [
+        {
+            "recommendations": ["a", "b", "c"],
+            "interactions": [
+                item
+                for item in "abc"
+                if random.random() < taste[user] * (0.6 if day == 3 and user % 2 else 1.0)
+            ]
+            or ["x"],
+            "variant": ("control", "b")[user % 2],
+            "user": f"u{user}",
+            "ts": MONDAY + 86_400 * day,
+        }
+        for day in range(4)
+        for user in range(users)
+        if random.random() < 0.6
+    ]
+
+
+def test_a_lift_that_moves_on_the_newest_day_is_named_and_until_leaves_it_out(
+    tmp_path: Path,
+) -> None:
+    path = json_lines(tmp_path / "log.ndjson", late_clicks())
+    how: dict[str, Any] = {"columns": {"time": "ts"}, "time_unit": "s"}
+    found = compare(str(path), "ctr", **how)
+    assert isinstance(found, ComparisonReport)
+    (note,) = (note for note in found.notes if "newest" in note)
+    assert note == (
+        "Note: on 2026-03-05, the newest day, the lift of ctr of b is -36.9 %, and -0.5 % before: "
+        "if clicks of b arrive later than those of control, they are not all there yet; compare "
+        "without this day (until 2026-03-04)."
+    )
+    assert found["ctr"].verdict == "worse"
+    without = compare(str(path), "ctr", until=date(2026, 3, 4), **how)
+    assert isinstance(without, ComparisonReport)
+    assert not any("newest" in note for note in without.notes)
+    assert without["ctr"].verdict == "not enough evidence"
+    assert "Compared: 2 to 4 March 2026, 3 days that both have." in without.notes
+    # Users who came on the last day alone are none, in metrics per user, too.
+    before = json_lines(
+        tmp_path / "before.ndjson",
+        [event for event in late_clicks() if event["ts"] < MONDAY + 3 * 86_400],
+    )
+    cut = compare(str(before), "ctr", **how)
+    assert isinstance(cut, ComparisonReport)
+    assert {key: row.treatment for key, row in without.items()} == {
+        key: pytest.approx(row.treatment, rel=1e-9) for key, row in cut.items()
+    }
+    by_time = ("-m", "ctr", "--time", "ts", "--time-unit", "s")
+    until = run("compare", path, *by_time, "--until", "2026-03-04").stdout
+    assert "Checks until 2026-03-04: users control " in until
+    assert "Checks until 2026-03-04: users control " in repr(without)
+
+
+def test_users_who_come_again_show_a_lift_that_moves() -> None:
+    """Their tastes vary, and are alike on both days: only a jackknife of both at once sees it."""
+    taste = np.random.default_rng(3).uniform(50.0, 150.0, (2, 64))
+    lists = np.full((1, 64), 1_000)
+    control, *treatments = (
+        GroupSums(np.zeros(1, np.int64), clicks[None], lists)
+        for clicks in (taste[0], 0.95 * taste[1] + np.arange(64) % 3, taste[1])
+    )
+    alone, before = (present(contrast_of(control, arm)) for arm in treatments)
+    newest = NewestDay(date(2026, 3, 5), alone, before)
+    settings = Settings("anytime", 0.02, 0.95)
+    names = "ctr", "control", "b"
+    (note,) = moved_lift(newest, names, settings)
+    assert "if clicks of b arrive later than those of control" in note
+    (note,) = moved_lift(newest._replace(alone=before, before=alone), names, settings)
+    assert "if clicks of control arrive later than those of b" in note

@@ -156,6 +156,10 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             help="First day to compare (UTC), like 2026-03-01; also for the checks of users.",
         ),
     ] = None
+    until: Annotated[
+        str | None,
+        Option(metavar="DATE", help="Last day to compare (UTC), like 2026-03-14."),
+    ] = None
     pre_period: Annotated[
         int | None,
         Option(
@@ -192,6 +196,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             same_users=self.same_users,
             within=self.within,
             since=None if self.since is None else day_option("--since", self.since),
+            until=None if self.until is None else day_option("--until", self.until),
             pre_period=self.pre_period,
             untreated_before=self.untreated_before,
             guardrails={
@@ -378,7 +383,7 @@ def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     if any(row.primary for row in rows):
         yield "* primary metric: it decides."
     yield from (comparison_table(of) for of in (rows, segments) if of)
-    yield checks_line(result.report, result.experiment.since)
+    yield checks_line(result.report, result.experiment)
     yield from filter(None, (checks.period, checks.adjustment))
     if weight := heaviest_weight(rows):
         yield f"The group of users that weighs most: {' '.join(weight)}."

@@ -36,7 +36,7 @@ from streameval.inference.interval_formulas import (
     student_reach,
 )
 from streameval.inference.planned_looks import PlannedLook
-from streameval.statistics.arrays import IntArray
+from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method
 
 _LARGEST_LOG: Final = 700.0
@@ -256,17 +256,31 @@ def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_
         tests = [_test_effect(settings, groups, other.value - scale * first.value, error, unit)]
     else:
         scale = 1.0 + limit
-        effects = other.value - scale * first.value, math.log(_ratio(contrast) / scale)
-        moves = (
-            other.moves - scale * first.moves,
-            other.moves / other.value - first.moves / first.value,
-        )
+        lift, of_lift = log_lift(contrast)
+        effects = other.value - scale * first.value, lift - math.log(scale)
+        moves = other.moves - scale * first.moves, of_lift
         tests = [
             _test_effect(settings, groups, effect, standard_error(of_effect), unit)
             for effect, of_effect, unit in zip(effects, moves, (first.value, 1.0), strict=True)
         ]
     varying = [test for test in tests if test is not None]
     return varying if len(varying) == len(tests) else []
+
+
+def log_lift(contrast: Contrast) -> tuple[float, FloatArray]:
+    """The logarithm of treatment / control, both above 0, and its moves by user group."""
+    first, other, *_ = contrast
+    moves = other.moves / other.value - first.moves / first.value
+    return math.log(_ratio(contrast)), moves
+
+
+def log_evidence_of(settings: Settings, groups: float, effect: float, moves: FloatArray) -> float:
+    """Ln of the e-value against no effect on a logarithmic scale; 0 if it does not vary.
+
+    `groups`: degrees of freedom.
+    """
+    tested = _test_effect(settings, groups, effect, standard_error(moves), 1.0)
+    return 0.0 if tested is None else tested.log_evidence
 
 
 def _ratio(contrast: Contrast) -> float:

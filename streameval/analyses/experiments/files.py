@@ -21,7 +21,6 @@ from streameval.analyses.experiments.reader import (
 )
 from streameval.analyses.experiments.settings import (
     Experiment,
-    day_number,
     deciding_metrics,
     pre_period_of,
 )
@@ -193,8 +192,10 @@ def experiment_setup(
         request = request.with_options(by=labels)
     setup = setup_of(request, EXPERIMENTS)
     is_dated = isinstance(experiment.shares, list)
-    if setup.fields.time is None and (is_dated or experiment.since is not None):
-        what = "{shares} with dates" if is_dated else "{since}"
+    days = {"since": experiment.since, "until": experiment.until}
+    named = next((name for name, day in days.items() if day is not None), None)
+    if setup.fields.time is None and (is_dated or named is not None):
+        what = "{shares} with dates" if is_dated else f"{{{named}}}"
         raise InputError(what + " needs event time: name its field with {columns.time=FIELD}.")
     setup = setup._replace(experiment=pre_period_of(experiment, setup.metrics))
     if setup.config is not None:
@@ -245,6 +246,7 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
         "within": options.experiment.get("within"),
         "time": request.options.columns.get("time"),
         "since": options.experiment.get("since"),
+        "until": options.experiment.get("until"),
         "shares": options.experiment.get("shares"),
         "untreated_before": options.experiment.get("untreated_before"),
     }
@@ -254,7 +256,8 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
             "model, once. Leave it out.",
             setting=Setting(name),
         )
-    whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
+    whole = {**options.experiment, "same_users": True, "since": None}
+    whole |= {"until": None, "shares": {}}
     setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = replace(experiment, control=next(iter(options.models)))
@@ -306,7 +309,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
     request = request.with_options(metrics=[*request.options.metrics, control.text])
     # Every user meets both policies.
     whole = {"control": control.text, "same_users": True, "shares": {}}
-    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
+    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None, "until": None}
     options = options._replace(experiment=deciding | dict(options.experiment) | whole)
     log, experiment, intervals = _counted(request, options, around)
     counted, everyone = everyone_in(log.families)
@@ -405,7 +408,7 @@ def compare_variants(
         )
     missing = variants.get(MISSING_LABEL)
     # Lists from before the experiment need no variant.
-    unnamed = missing.since(day_number(experiment.since)).audience.lists if missing else 0
+    unnamed = missing.during(experiment).audience.lists if missing else 0
     if unnamed:
         around.note(f"{unnamed:,} lists have no {experiment.label} and are left out.")
     for text, reason in counted.left_out.items():

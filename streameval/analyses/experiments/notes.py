@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from datetime import date, timedelta
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from streameval.analyses.experiments.adjustment import LISTS, Before
-from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.comparison import (
+    Comparison,
+    Settings,
+    log_evidence_of,
+    log_lift,
+)
 from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.sample_ratio import MUCH, TreatedBefore
 from streameval.analyses.experiments.settings import Experiment
@@ -16,6 +23,7 @@ from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError
+from streameval.inference.contrasts import Contrast
 from streameval.inference.days import period_text
 from streameval.inference.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS
 from streameval.inference.words import list_text, percent
@@ -148,6 +156,39 @@ def _or_per_user(text: str) -> str:
         return f", or compare per user ({parse(per_user).text})"
     except MetricError:
         return ""
+
+
+class NewestDay(NamedTuple):
+    """The newest day of a comparison by itself, and all days before it."""
+
+    day: date
+    alone: Contrast
+    before: Contrast
+
+
+def moved_lift(newest: NewestDay, names: tuple[str, str, str], settings: Settings) -> Iterator[str]:
+    """That the lift of the newest day differs from that of all days before.
+
+    The jackknife is of both lifts at once, as the same users come again.
+
+    `names`: of the metric, of control and of the treatment.
+    """
+    metric, control, treatment = names
+    if not (newest.alone.is_usable and newest.before.is_usable):
+        return
+    logs, moves = zip(*map(log_lift, (newest.alone, newest.before)), strict=True)
+    lifts = [math.expm1(log) for log in logs]
+    groups = min(newest.alone.groups, newest.before.groups)
+    evidence = log_evidence_of(settings, groups, logs[0] - logs[1], moves[0] - moves[1])
+    if evidence < math.log(MUCH) or abs(lifts[0] - lifts[1]) < _LONGER:
+        return
+    later = (treatment, control) if lifts[0] < lifts[1] else (control, treatment)
+    yield (
+        f"on {newest.day}, the newest day, the lift of {metric} of {treatment} is "
+        f"{percent(lifts[0], '+')}, and {percent(lifts[1], '+')} before: if clicks of {later[0]} "
+        f"arrive later than those of {later[1]}, they are not all there yet; compare without this "
+        f"day (until {newest.day - timedelta(days=1)})"
+    )
 
 
 def unlike_lengths(

@@ -184,7 +184,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     @property
     def _last_lines(self) -> list[str]:
-        return [checks_line(self._result.report, self._result.experiment.since), *self.notes]
+        return [checks_line(self._result.report, self._result.experiment), *self.notes]
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))
@@ -234,6 +234,7 @@ def compare(  # noqa: PLR0913  each is an option
     confidence: float | None = None,
     precision: float | None = None,
     since: date | None = None,
+    until: date | None = None,
     pre_period: int | None = None,
     exclude: Any = None,
     **reading: Unpack[ReadingOptions],
@@ -269,6 +270,7 @@ def compare(  # noqa: PLR0913  each is an option
         confidence: share of verdicts and bounds that are right; 0.95 by default.
         precision: smallest lift that matters; 0.02 by default.
         since: first day to compare.
+        until: last day to compare.
         pre_period: days before `since` whose clicks and lists of each user adjust the values; 28 by
             default, 0 adjusts nothing.
         exclude: the items of each user to leave out of the lists.
@@ -322,6 +324,7 @@ def compare(  # noqa: PLR0913  each is an option
             within=within,
             baseline=baseline,
             since=since,
+            until=until,
             shares=shares,
             exclude=exclude,
             looks=looks > 1,
@@ -342,6 +345,7 @@ def compare(  # noqa: PLR0913  each is an option
     experiment = given_options(
         control=baseline or (next(iter(runs)) if len(runs) > 1 else None),
         since=since,
+        until=until,
         pre_period=pre_period,
         shares=shares,
         primary=[primary] if isinstance(primary, str) else list(primary),

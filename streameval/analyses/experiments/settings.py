@@ -114,6 +114,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         label: label whose values are the variants.
         control: the value to compare with.
         since: first day (UTC) that counts, also for the checks of users; None: all.
+        until: last day that counts; None: all.
         shares: planned share of users of each variant, in any unit; empty: equal. A list for a
             ramp: the shares of new users from the day `since` of each entry.
         primary: metrics that decide; they share the error rate.
@@ -137,6 +138,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     label: str = "variant"
     control: str = "control"
     since: date | None = None
+    until: date | None = None
     shares: Shares | DatedShares = {}
     primary: list[str] = []
     guardrails: dict[str, float] = {}
@@ -167,6 +169,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+        if self.since is not None and self.until is not None and self.until < self.since:
+            found = f"{self.until} is before {self.since}, the first day; give a later one."
+            raise ConfigError(where, "until", found)
         if not 0 <= self.pre_period <= _LONGEST:
             found = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
             raise ConfigError(where, "pre_period", found)
@@ -242,6 +247,8 @@ def experiment_line(experiment: Experiment) -> str:
         parts.append(f"since {experiment.since}")
         if isinstance(pre_period_of(experiment, ()), PrePeriod):
             parts.append(f"adjusted by the {experiment.pre_period} days before")
+    if experiment.until is not None:
+        parts.append(f"until {experiment.until}")
     if experiment.primary:
         parts.append(f"{', '.join(experiment.primary)} decides")
     parts += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -46,7 +47,9 @@ from streameval.analyses.experiments.course import (
     with_information,
 )
 from streameval.analyses.experiments.notes import (
+    NewestDay,
     adjustment_text,
+    moved_lift,
     one_account,
     period,
     short_week,
@@ -106,16 +109,24 @@ class Variant(NamedTuple):
     means: Mapping[str, GroupSums] = MappingProxyType({})
     strata: Mapping[str, Variant] = MappingProxyType({})
 
-    def since(self, first: int | None) -> Variant:
-        """The variant from a day on, days since the epoch; None: all of it."""
-        if first is None:
+    def during(self, experiment: Experiment) -> Variant:
+        """The variant on the days of an experiment."""
+        first, last = day_number(experiment.since), day_number(experiment.until)
+        if first is None and last is None:
             return self
-        sums = {name: sum_.rows(sum_.days >= first) for name, sum_ in self.sums.items()}
+        first, last = -NEVER if first is None else first, NEVER if last is None else last
+        sums = {
+            name: sum_.rows((sum_.days >= first) & (sum_.days <= last))
+            for name, sum_ in self.sums.items()
+        }
+        audience = self.audience.since(first).until(last)
         # The users' means are not kept by day.
-        means = {} if (self.audience.days < first).any() else self.means
-        audience = self.audience.since(first)
-        strata = {value: variant.since(first) for value, variant in self.strata.items()}
-        return self._replace(sums=sums, audience=audience, values={}, means=means, strata=strata)
+        means = {} if audience.days.size < self.audience.days.size else self.means
+        activity = None if self.activity is None else self.activity.until(last)
+        strata = {value: variant.during(experiment) for value, variant in self.strata.items()}
+        return self._replace(
+            sums=sums, audience=audience, activity=activity, values={}, means=means, strata=strata
+        )
 
     def exact(self, metric: str) -> float | None:
         """The exact value of a metric if all its lists are on one day; otherwise None."""
@@ -152,18 +163,19 @@ def compare_with_control(
     looks of the method "fixed".
     """
     named = {name for name in variants if name not in NOT_VALUES}
-    plans, first = plans_of(experiment.shares), day_number(experiment.since)
+    plans = plans_of(experiment.shares)
     treatments = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
     nothing = Variant({}, NOBODY)
     arms = {
-        name: variants.get(name, nothing).since(first) for name in (experiment.control, *treatments)
+        name: variants.get(name, nothing).during(experiment)
+        for name in (experiment.control, *treatments)
     }
     checks = check_audiences(
         {name: variant.audience for name, variant in arms.items()},
         plans,
         same_users=experiment.same_users,
         left_out=sorted(named.difference(arms)),
-        unlabelled=variants.get(MISSING_LABEL, nothing).since(first).audience,
+        unlabelled=variants.get(MISSING_LABEL, nothing).during(experiment).audience,
     )
     if experiment.within is not None:
         # Values of one variant alone do not count.
@@ -224,6 +236,7 @@ def compare_with_control(
             *unlabelled_note(checks),
             *short_week(days),
             *comparisons.notes(metrics, rows, checks.users),
+            *comparisons.moved_lifts([metric for metric in followed if metric.counted is None]),
         )
         checks = replace(checks, notes=notes)
     return in_words(Report(checks, rows, experiment.label, intervals, look=look).settled())
@@ -245,12 +258,14 @@ def with_segments(
 
     `segments`: value of the segment -> variants. `before`: see `compare_with_control`.
     """
-    first, (control, *treatments) = day_number(experiment.since), [*report.checks.users]
+    control, *treatments = report.checks.users
     plain = replace(experiment, primary=[], guardrails={}, within=None)
     judged, nothing = judged_metrics(metrics), Variant({}, NOBODY)
     drafts, folded = [], []
     for name, variants in sorted(segments.items()):
-        arms = {arm: variants.get(arm, nothing).since(first) for arm in (control, *treatments)}
+        arms = {
+            arm: variants.get(arm, nothing).during(experiment) for arm in (control, *treatments)
+        }
         comparisons = _Comparisons(
             plain,
             judged,
@@ -290,10 +305,11 @@ def check_segment(
     """
     if segment == experiment.within:
         return report
-    first = day_number(experiment.since)
+    first, last = day_number(experiment.since), day_number(experiment.until)
     users = {
         value: {
-            name: audiences.get((value, name), NOBODY).since(first) for name in report.checks.users
+            name: audiences.get((value, name), NOBODY).since(first).until(last)
+            for name in report.checks.users
         }
         for value, _ in audiences
     }
@@ -473,6 +489,33 @@ class _Comparisons:
                 yield f"{metric.text} is not compared: {reason}"
             elif self.values:
                 yield f"{metric.text} is not compared: not counted by {segment}"
+
+    def moved_lifts(self, metrics: Sequence[Judged]) -> Iterator[str]:
+        """That the lift of the newest day is not that of the days before.
+
+        Not on a ramp, where users of a day have come for unlike times.
+        """
+        if not isinstance(self._experiment.shares, dict):
+            return
+        for metric, name in product(metrics, self._treatments):
+            newest = self.newest_day(metric, name)
+            if newest is not None:
+                names = metric.text, self._experiment.control, name
+                yield from moved_lift(newest, names, self._settings("anytime"))
+
+    def newest_day(self, metric: Judged, name: str) -> NewestDay | None:
+        """The newest day of a comparison, and all days before it; None without any before."""
+        control, treatment = on_common_days(*self._pair(metric, name))
+        days = control.days // self.cells
+        if not days.size or days[0] == days[-1]:
+            return None
+        last = days == days[-1]
+        alone, before = (
+            contrast_of(control.rows(rows), treatment.rows(rows)) for rows in (last, ~last)
+        )
+        if alone is None or before is None:
+            return None
+        return NewestDay(date_of(int(days[-1])), alone, before)
 
     def draft(self, metric: Judged, name: str, segment: str | None = None) -> DraftComparison:
         """A comparison before the selection among all."""

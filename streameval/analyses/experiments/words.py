@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import date
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from streameval.analyses.experiments.outcomes import (
     OpenReason,
     Verdict,
 )
+from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared, Report, VariantDecision
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.interval_formulas import FEWEST_GROUPS
@@ -105,9 +105,10 @@ def decision_lines(report: Report) -> list[str]:
     return [f"Decision: {decision.text}" for decision in report.decisions]
 
 
-def checks_line(report: Report, since: date | None) -> str:
+def checks_line(report: Report, experiment: Experiment) -> str:
     """The users of the variants: how they are split, and what they may not be."""
-    checks, days = report.checks, "" if since is None else f" since {since}"
+    checks, since, until = report.checks, experiment.since, experiment.until
+    days = f" since {since}" * (since is not None) + f" until {until}" * (until is not None)
     return (
         f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
         f"lists without a user id {percent(checks.anonymous)}."
