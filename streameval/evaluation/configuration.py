@@ -92,6 +92,8 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     config = change(config, metrics=[*config.metrics, *more])
     labels = [*options.by] if options.by else config.dimensions()
     event = event_fields(config.event, given, options, labels)
+    if options.combine is not None and config.attribution is not None:
+        config = change(config, attribution=change(config.attribution, combine=options.combine))
     if options.by:
         # Before the labels, one of which is that of the rankers.
         config = relabel(change(config, event=event), options.by)

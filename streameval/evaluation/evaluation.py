@@ -34,7 +34,7 @@ from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import given_of, join_given
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
-from streameval.events import Id
+from streameval.events import Combine, Id
 from streameval.events.errors import (
     MetricError,
     SuspiciousEventsWarning,
@@ -293,6 +293,7 @@ class ReadingOptions(TypedDict, total=False):
     header: Sequence[str] | None
     delimiter: str | None
     ties: Ties | None
+    combine: Combine | None
     catalog: int | str | os.PathLike[str] | Collection[Id] | None
     popularity: Popularity | Mapping[Any, float] | None
     similarity: Similarity | None
@@ -315,6 +316,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     header: Sequence[str] | None = None,
     delimiter: str | None = None,
     ties: Ties | None = None,
+    combine: Combine | None = None,
     exclude: Any = None,
     users: Any = None,
     impressions: Any = None,
@@ -356,8 +358,10 @@ def evaluate(  # noqa: PLR0913  each is an option
             lines do not tell.
         header: names of the columns of files whose first line has none.
         delimiter: between the fields of text, such as "::"; by default tab, comma or semicolon.
-        ties: order of equal scores: "arrival", "id_desc" or "id_asc"; "worst" puts interactions
+        ties: order of equal scores: "arrival", "id_desc" or "id_asc"; "worst" puts larger gains
             last, "random" shuffles, equally each time.
+        combine: what several gains of an item in one list are together: "max", the largest, or
+            "sum", so that a refund takes back its sale.
         exclude: items of each user to leave out of the lists, in the forms of a truth.
         users: a table of users and the labels to split by: a path, a frame, a mapping of users; of
             lists and matrices also one label for each.
@@ -421,6 +425,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         header=header,
         delimiter=delimiter,
         ties=ties,
+        combine=combine,
         catalog=catalog,
         popularity=popularity,
         similarity=similarity,

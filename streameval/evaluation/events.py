@@ -59,6 +59,8 @@ class Needs(NamedTuple):
         in_order: whether the rows of a file are counted one after the other.
         scores: those of a pair.
         repeats: whether it matters that rows of a truth repeat an item.
+        single: whether scores are compared as 32-bit floats, as trec_eval does.
+        others: whether metrics of other systems are read from the same order.
         types: whether types of interactions are read where there are any; and the metric that
             cannot do without.
     """
@@ -69,6 +71,8 @@ class Needs(NamedTuple):
     in_order: bool = False
     scores: bool = False
     repeats: bool = False
+    single: bool = False
+    others: bool = False
     types: bool = False
     typed_metric: str | None = None
 

@@ -76,6 +76,8 @@ def event_fields(
     named |= {
         table: entries or ({} if table == "labels" else None) for table, entries in inside.items()
     }
+    if options.combine is not None:
+        named["combine"] = options.combine
     time = options.columns.get("time", base.time)
     # Timestamp columns of tables need no unit, and times as text are mostly ISO 8601.
     assumed: TimeUnit | None = "iso8601" if given.is_columns and time is not None else None

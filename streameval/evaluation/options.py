@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.fields import TimeUnit
+from streameval.events import Combine
 from streameval.events.errors import StreamevalError, UsageError
 from streameval.events.problems import problems
 from streameval.statistics.intervals import Intervals
@@ -20,8 +21,8 @@ Form: TypeAlias = Literal["table", "json", "csv", "parquet", "arrow", "trec", "m
 """Form of files whose names or first lines do not tell; "table" is any but trec_eval's."""
 
 Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc", "worst", "random"]
-"""Which of several equal scores comes first: the earlier row, the larger id, the smaller id, an
-item without an interaction, or the one with the smaller hash of user and item."""
+"""Which of several equal scores comes first: the earlier row, the larger id, the smaller id, the
+item with the smaller gain, or the one with the smaller hash of user and item."""
 
 
 class Setting(NamedTuple):
@@ -75,7 +76,7 @@ _NAMES: Final = frozenset(
         *("recommendations", "truth", "exclude", "by", "every", "columns", "time_unit", "config"),
         *("separator", "form", "header", "delimiter", "ties", "method", "processes", "catalog"),
         *("impressions", "interactions", "attribution"),
-        *("label", "baseline", "within", "since", "shares", "users"),
+        *("label", "baseline", "within", "since", "shares", "combine", "users"),
     }
 )
 """Settings that a sentence may name."""
@@ -153,6 +154,7 @@ class _PlainOptions(msgspec.Struct, frozen=True, kw_only=True):
     header: Sequence[str] | None = None
     delimiter: str | None = None
     ties: Ties | None = None
+    combine: Combine | None = None
     config: str | None = None
     processes: Annotated[int, Meta(ge=1)] = 1
 

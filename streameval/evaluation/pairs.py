@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from streameval.decoding.fields import EventFields
 from streameval.evaluation.coded import are_in, codes_in, merged
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
@@ -31,7 +32,7 @@ class Joined:
         exclude: rows that the lists leave out; None for none. The items below move up, and a user
             whose whole list is left out has an empty one.
         ties: order of equal scores; None for the earlier row, with a note where that decides hits.
-        integers: whether ids of text become integers.
+        fields: say whether ids of text become integers, and how several gains of an item combine.
 
     Attributes:
         notes: warnings about the rows.
@@ -44,10 +45,10 @@ class Joined:
         truth: Side,
         exclude: Side | None,
         ties: Ties | None,
-        *,
-        integers: bool,
+        fields: EventFields,
     ) -> None:
         self._recommendations, self._truth, self._ties = recommendations, truth, ties
+        self._how, integers = fields.combine, fields.ids == "integer"
         self.notes: list[Note] = []
         sides = (recommendations, truth)
         idle = [side.idle for side in sides if side.idle is not None]
@@ -137,6 +138,7 @@ class Joined:
             gains=None if gains is None else (gains[interactions], bounds),
             scores=(worth[ranked], edges) if scores and worth is not None else None,
             positions=None if self._positions is None else (self._positions[ranked], edges),
+            combine=self._how,
         )
 
     def _lists(self, codes: IntArray, offsets: IntArray) -> IdColumn:
@@ -228,7 +230,7 @@ class Joined:
         """What orders rows of equal scores, the smallest first."""
         users, items = self._by[0][rows], self._of[0][rows]
         if self._ties == "worst":
-            return self._hits(rows).astype(np.int64)
+            return self._gains(rows)
         if self._ties == "random":
             of_users, of_items = (
                 hashes_of(map(str, of.to_pylist())) for of in (self._users, self._items)
@@ -244,6 +246,18 @@ class Joined:
         worth, liked = self._truth.worth, self._pairs(1)
         pairs = self._pair_of(self._by[0][rows], self._of[0][rows])
         return are_in(pairs, liked if worth is None else liked[worth > 0])
+
+    def _gains(self, rows: IntArray) -> Array:
+        """The gain of the item of each of these rows for its user; 0 without an interaction."""
+        worth, pairs = self._truth.worth, self._pairs(1)
+        if worth is None:
+            return self._hits(rows).astype(np.float64)
+        of_truth, places = np.unique(pairs, return_inverse=True)
+        gains = np.full(of_truth.size, 0.0 if self._how == "sum" else -np.inf)
+        (np.add if self._how == "sum" else np.maximum).at(gains, places, worth)
+        wanted = self._pair_of(self._by[0][rows], self._of[0][rows])
+        at = np.minimum(np.searchsorted(of_truth, wanted), max(0, of_truth.size - 1))
+        return np.where(of_truth[at] == wanted, gains[at], 0.0) if of_truth.size else wanted * 0.0
 
     def _note_strangers(self, present: list[Array]) -> None:
         """Refuse sides that share no user, or of which one has no rows; note ids of one side."""

@@ -137,6 +137,13 @@ class Side(NamedTuple):
         users, items = (ids.take(arrow().array(rows)) for ids in (self.users, self.items))
         return Side(self.path, users, items, worth, times, ranks, self.by_rank)
 
+    def in_single(self) -> Side:
+        """These rows with scores as 32-bit floats, which may make some equal."""
+        if self.worth is None:
+            return self
+        with np.errstate(over="ignore"):
+            return self._replace(worth=self.worth.astype(np.float32).astype(np.float64))
+
     @property
     def size(self) -> int:
         """Number of rows."""

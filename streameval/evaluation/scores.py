@@ -36,6 +36,16 @@ def _is_sparse(given: Any) -> bool:
     return hasattr(given, "tocsr")
 
 
+def in_single(scores: Any) -> Any:
+    """Scores as 32-bit floats, which makes some of them equal."""
+    if hasattr(scores, "topk"):
+        return scores.float()
+    with np.errstate(over="ignore"):
+        if _is_sparse(scores):
+            return scores.astype(np.float32)
+        return np.asarray(as_numpy("scores", scores)).astype(np.float32)
+
+
 def scored_columns(
     scores: Any, truth: Any, seen: Any, ties: Ties | None, depth: int | None, *, with_scores: bool
 ) -> tuple[list[Columns], int]:
@@ -110,12 +120,9 @@ def _tie_keys(
     if ties == "id_desc":
         return np.broadcast_to(-np.arange(items), shape)
     if ties == "worst":
-        keys = np.zeros(shape, np.int64)
-        liked = slice(None) if gains is None else gains > 0
-        keys[
-            interactions.owners(np.arange(interactions.values.size))[liked],
-            interactions.values[liked],
-        ] = 1
+        keys = np.zeros(shape)
+        owners = interactions.owners(np.arange(interactions.values.size))
+        keys[owners, interactions.values] = 1.0 if gains is None else gains
         return keys
     users = hashes_of(map(str, range(first, first + rows)))
     return mixed_hashes(users[:, None], hashes_of(map(str, range(items)))[None])

@@ -198,6 +198,8 @@ class Setup(NamedTuple):
             in_order=self.is_ordered,
             scores=bool(reads & {"scores", "ranksums", "event"}),
             repeats=any(metric.convention == "rectools" for metric in self.metrics),
+            single=any(metric.convention == "trec" for metric in self.metrics),
+            others=any(metric.convention != "trec" for metric in self.metrics),
             types=any(map(reads_types, self.metrics)),
             typed_metric=next((x.text for x in self.metrics if x.values.get("type")), None),
         )
@@ -216,7 +218,7 @@ class Setup(NamedTuple):
             return listed_events(given, options)
         if given.kind == "scores":
             depth = make_plan(self.metrics, None, MAX_ITEMS).depth
-            return scored_events(given, depth, options, scores=needs.scores)
+            return scored_events(given, depth, options, needs)
         return joined_rows(given, options, fields, needs, every)
 
 
@@ -291,6 +293,9 @@ def refuse_idle(options: Options, *runs: Given) -> None:
     if kinds <= {"aligned", "scores"}:
         ties = ("ties",) if kinds == {"aligned"} else ()
         refuse_given(options, (*OF_FILES, *ties), " is for files and frames; these have none.")
+        refuse_given(options, ("combine",), " is for rows and records; here an item has one gain.")
+    if "joined" in kinds:
+        refuse_given(options, ("combine",), " is in {attribution} of a join.")
     if kinds == {"lines"} and any(given.names for given in runs):
         refuse_given(options, ("separator", "header", "delimiter"), " is for tables, not for JSON.")
     tables = [table for given in runs for table in given.tables]

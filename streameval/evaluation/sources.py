@@ -50,7 +50,7 @@ from streameval.evaluation.rows import (
     read_labels,
     read_trec,
 )
-from streameval.evaluation.scores import are_scores, scored_columns
+from streameval.evaluation.scores import are_scores, in_single, scored_columns
 from streameval.events import Batch, Event, Id
 from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits
 from streameval.events.columns import Columns, read
@@ -609,6 +609,16 @@ def joined_rows(
     recommendations = _side("recommendations", given.recommendations, options, clock, trec=trec)
     truth = _side("truth", given.truth, options, clock, trec=trec)
     notes = [*recommendations.notes, *truth.notes]
+    if needs.single:
+        double, recommendations = recommendations.worth, recommendations.in_single()
+        made_equal = _distinct(double) - _distinct(recommendations.worth)
+        if needs.others and made_equal:
+            notes.append(
+                Note(
+                    f"scores that are equal as 32-bit floats: {made_equal:,}; trec_eval compares "
+                    "those, so all metrics beside a `trec:` metric do, too."
+                )
+            )
     tables = [recommendations.labels, truth.labels]
     if trec:
         recommendations, truth, unmatched = common_topics(recommendations, truth)
@@ -623,7 +633,7 @@ def joined_rows(
         exclude = _side("truth", given.exclude, plain, None)
         notes += exclude.notes
     ties = options.ties or ("id_desc" if trec else None)
-    joined = Joined(recommendations, truth, exclude, ties, integers=fields.ids == "integer")
+    joined = Joined(recommendations, truth, exclude, ties, fields)
     if needs.repeats:
         joined.note_repeats_in_truth()
     # The form is known, so an item called 0 or 1 is no mark.
@@ -635,6 +645,10 @@ def joined_rows(
     notes += joined.notes
     labels = _user_labels(given, options, joined.users, notes, tables)
     return EventsInMemory(given.names, spans, ids, notes, labels)
+
+
+def _distinct(numbers: Any) -> int:
+    return 0 if numbers is None else np.unique(numbers).size
 
 
 def _user_labels(
@@ -740,11 +754,12 @@ def listed_events(given: Given, options: Options) -> EventsInMemory:
 
 
 def scored_events(
-    given: Given, depth: int | None, options: Options, *, scores: bool
+    given: Given, depth: int | None, options: Options, needs: Needs
 ) -> EventsInMemory:
     """A matrix of scores: the best items of each user, some users at a time."""
+    scores = in_single(given.events) if needs.single else given.events
     columns, undecided = scored_columns(
-        given.events, given.truth, given.exclude, options.ties, depth, with_scores=scores
+        scores, given.truth, given.exclude, options.ties, depth, with_scores=needs.scores
     )
     equal = Note(
         f"users whose scores are all equal: {undecided:,}; the first item comes first. "

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import random
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,7 +22,9 @@ from pyarrow import feather
 
 from streameval import Accumulator, Columns, Intervals, evaluate
 from streameval.events import Event
+from streameval.events.errors import SuspiciousEventsWarning
 from streameval.prometheus import Collector
+from tests.cli.program import run
 from tests.contract.metric_cases import stream
 from tests.present import present
 
@@ -343,3 +346,83 @@ def test_a_value_that_may_fall_is_a_gauge() -> None:
     assert "# TYPE streameval_value_per_list gauge\nstreameval_value_per_list 30.0\n" in read[0]
     assert "\nstreameval_value_per_list -10.0\n" in read[1]
     assert "streameval_value_per_list_sum" not in read[1]
+
+
+_SALES: Final[Sequence[tuple[str, Sequence[tuple[str, int]]]]] = (
+    ("xy", [("x", 30), ("x", -30)]),
+    ("xy", [("x", 50), ("x", -20)]),
+    ("xy", [("x", -40)]),
+    ("xy", []),
+)
+"""Four lists, of which two have a sale and its refund."""
+
+_JOIN: Final = """
+metrics = ["value_per_list", "hit_rate"]
+[source]
+type = "files"
+paths = ["lists.ndjson", "acts.ndjson"]
+[event]
+time = "ts"
+time_unit = "s"
+[attribution]
+impressions = "lists.ndjson"
+window = "1m"
+combine = "HOW"
+[[attribution.interactions]]
+source = "acts.ndjson"
+gain = "gain"
+"""
+
+
+def _sold(form: str, folder: Path) -> tuple[Any, ...]:
+    """The sales in a form that `evaluate` reads."""
+    shown = [[*items] for items, _ in _SALES]
+    acts = [[item for item, _ in sales] for _, sales in _SALES]
+    gains = [[float(gain) for _, gain in sales] for _, sales in _SALES]
+    columns = {"recommendations": shown, "interactions": acts, "gains": gains}
+    if form == "frames of rows":
+        rows = [(f"u{n}", item, 9 - at) for n, of in enumerate(shown) for at, item in enumerate(of)]
+        truth = [(f"u{n}", *sale) for n, (_, sales) in enumerate(_SALES) for sale in sales]
+        return (
+            pd.DataFrame(rows, columns=["user", "item", "score"]),
+            pd.DataFrame(truth, columns=["user", "item", "rating"]),
+        )
+    if form == "frame":
+        return (pd.DataFrame(columns),)
+    lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if form == "json objects":
+        lines = [
+            {"recommendations": items, "interactions": [{"id": i, "gain": g} for i, g in sales]}
+            for items, (_, sales) in zip(shown, _SALES, strict=True)
+        ]
+    (folder / "sales.ndjson").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return (folder / "sales.ndjson",)
+
+
+@pytest.mark.filterwarnings("ignore:users in both files")
+@pytest.mark.parametrize("form", ["json", "json objects", "frame", "frames of rows"])
+def test_a_refund_takes_back_its_sale_if_gains_are_summed(form: str, tmp_path: Path) -> None:
+    given, metrics = _sold(form, tmp_path), ("value_per_list", "hit_rate")
+    with pytest.warns(SuspiciousEventsWarning, match="below 0 for one item: 2; the largest gain"):
+        largest = evaluate(*given, *metrics)
+    assert [largest[text].value for text in metrics] == [10.0, 0.5]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "lists with gains above and below 0")
+        net = evaluate(*given, *metrics, combine="sum")
+    assert [net[text].value for text in metrics] == [-2.5, 0.25]
+
+
+def test_a_join_sums_sales_and_refunds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lists, acts = list[Any](), list[Any]()
+    for row, (items, sales) in enumerate(_SALES):
+        common = {"request_id": f"r{row}", "ts": 1_790_000_000 + row}
+        lists.append({**common, "recommendations": [*items]})
+        acts += [{**common, "item": item, "gain": gain} for item, gain in sales]
+    for name, records in (("lists", lists), ("acts", acts)):
+        Path(f"{name}.ndjson").write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    for how, expected in (("max", [10.0, 0.5]), ("sum", [-2.5, 0.25])):
+        Path("join.toml").write_text(_JOIN.replace("HOW", how))
+        done = run("evaluate", "--config", "join.toml", "--format", "json")
+        assert [reading["value"] for reading in json.loads(done.stdout)] == expected
+        assert ("for one item: 2; the largest" in done.stderr) == (how == "max")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +163,32 @@ class TestTies:
         apart = self.lists.assign(score=[3.0, 1.0, 1.0])
         assert value(apart, self.truth, metric="hit_rate@1") == 1.0
 
-    def test_the_worst_order_puts_interactions_last(self) -> None:
-        assert value(self.lists, self.truth, metric="mrr", ties="worst") == 1 / 3
-        assert value(self.lists, self.truth, metric="mrr", ties="arrival") == 1.0
+    @pytest.mark.parametrize("form", ["frames", "mappings", "matrix"])
+    @pytest.mark.parametrize("gains", [{0: 3.0, 1: 1.0, 2: 0.0}, {0: 2.0, 2: -3.0}, {1: 1.0}])
+    def test_the_worst_order_is_the_least_of_all(self, form: str, gains: dict[int, float]) -> None:
+        lists: Any = rows(user=[0] * 4, item=[0, 1, 2, 3], score=[0.5, 0.5, 0.5, 0.1])
+        truth: Any = rows(user=[0] * len(gains), item=[*gains], rating=[*gains.values()])
+        if form == "mappings":
+            lists, truth = {0: {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.1}}, {0: gains}
+        if form == "matrix":
+            lists, truth = np.array([[0.5, 0.5, 0.5, 0.1]]), [gains]
+        for metric in ("ndcg@3", "dcg(gain=exp2)@2", "err@3", "mrr", "value_per_list@1"):
+            least = min(
+                value([[*order, 3]], [gains], metric=metric) for order in permutations(range(3))
+            )
+            assert value(lists, truth, metric=metric, ties="worst") == least
+
+    def test_scores_beside_a_metric_of_trec_eval_have_32_bits(self) -> None:
+        """Whatever holds them: as such floats, both are equal, and the larger id is first."""
+        run = {"q": {"a": 0.2000000001, "b": 0.2}}
+        table = rows(user=["q", "q"], item=["a", "b"], score=[0.2000000001, 0.2])
+        matrix = np.array([[0.2000000001, 0.2]])
+        for lists, truth in ((run, {"q": {"b": 1}}), (table, {"q": {"b": 1}}), (matrix, [{1: 1}])):
+            assert value(lists, truth, metric="trec:recip_rank", ties="id_desc") == 1.0
+            assert value(lists, truth, metric="mrr", ties="id_desc") == 0.5
+        with pytest.warns(SuspiciousEventsWarning, match="equal as 32-bit floats: 1; trec_eval"):
+            both = evaluate(table, {"q": {"b": 1}}, "trec:recip_rank", "mrr", ties="id_desc")
+        assert (both["trec:recip_rank"].value, both["mrr"].value) == (1.0, 1.0)
 
     def test_a_random_order_is_the_same_wherever_the_rows_are(self) -> None:
         users = 400

@@ -18,6 +18,7 @@ from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.shell.errors import FAILED, refuse_invalid
 from streameval.evaluation.shell.terminal import Forms
 from streameval.evaluation.sources import Given, given_of
+from streameval.events import Combine
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 
@@ -80,6 +81,14 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         Option(help="Field of event time, for spans (--every) and what is compared by day."),
     ] = None
     time_unit: Annotated[TimeUnit | None, Option(help="Unit of event time.")] = None
+    combine: Annotated[
+        Combine | None,
+        Option(
+            help="What several gains of an item in one list are together: the largest, or the sum, "
+            "so that a refund takes back its sale.",
+            show_default="max",
+        ),
+    ] = None
     processes: Annotated[
         int,
         Option(
@@ -103,6 +112,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             metrics=self.metric,
             columns=columns_option(self.column, self.time),
             time_unit=self.time_unit,
+            combine=self.combine,
             separator=separators_of(self.separator),
             config=self.config,
             processes=self.processes,
@@ -157,8 +167,8 @@ class PairOptions(msgspec.Struct, frozen=True, kw_only=True):
         Ties | None,
         Option(
             help="Order of items with equal scores: earlier row first (the default), larger id "
-            "first (the default for trec_eval's files), or smaller id first; worst puts "
-            "interactions last, random shuffles, equally each time."
+            "first (the default for trec_eval's files), or smaller id first; worst puts larger "
+            "gains last, random shuffles, equally each time."
         ),
     ] = None
 
