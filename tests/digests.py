@@ -61,44 +61,44 @@ def _of(accumulator: Any) -> list[object]:
     """State, needs and readings of an accumulator."""
     found: list[object] = [json.dumps(accumulator.state_dict())]
     for metric in accumulator.metrics:
-        found.append(_reading(lambda text=metric.text: sorted(accumulator.needs(text))))  # type: ignore[misc]
-        found.append(_reading(lambda text=metric.text: accumulator.read(text)))  # type: ignore[misc]
+        found.append(_reading(lambda text=metric.text: sorted(accumulator.needs(text))))  # type: ignore[misc]  # mypy knows no type of a default
+        found.append(_reading(lambda text=metric.text: accumulator.read(text)))  # type: ignore[misc]  # mypy knows no type of a default
     found.append(_reading(accumulator.advice))
     return found
 
 
 def _texts() -> list[str]:
-    from tests.contract.metric_cases import a_text_of_each  # noqa: PLC0415
+    from tests.contract.metric_cases import a_text_of_each  # noqa: PLC0415  after the tree is chosen
 
     return [*a_text_of_each(), *_OPTIONS]
 
 
 def _made(texts: Sequence[str], **options: Any) -> Any:
-    from streameval import Accumulator  # noqa: PLC0415
-    from tests.contract.metric_cases import inputs  # noqa: PLC0415
+    from streameval import Accumulator  # noqa: PLC0415  after the tree is chosen
+    from tests.contract.metric_cases import inputs  # noqa: PLC0415  after the tree is chosen
 
     return Accumulator(*texts, **inputs().of_package, **options)
 
 
 def _alone(text: str, events: Sequence[Any]) -> Iterator[tuple[str, object]]:
-    from streameval import Intervals  # noqa: PLC0415
-    from streameval.testing.laws import update  # noqa: PLC0415
+    from streameval import Intervals  # noqa: PLC0415  after the tree is chosen
+    from streameval.testing.laws import update  # noqa: PLC0415  after the tree is chosen
 
     for name, options in (("", {}), (" with intervals", {"intervals": Intervals(groups=16)})):
         accumulator, after_each = _made([text], **options), []
         for event in events:
             update(accumulator, event)
-            after_each.append(_reading(lambda made=accumulator: made.value(text)))  # type: ignore[misc]
+            after_each.append(_reading(lambda made=accumulator: made.value(text)))  # type: ignore[misc]  # mypy knows no type of a default
         yield f"{text}{name}, read after each", after_each
         yield f"{text}{name}", _of(accumulator)
 
 
 def _cells(name: str, made: Any, events: Sequence[Any]) -> Iterator[tuple[str, object]]:
     """Cells of a table, and what panes, days and lifetimes keep of them."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415  after the tree is chosen
 
-    from streameval.accumulator.table import Table  # noqa: PLC0415
-    from streameval.events import columns_of  # noqa: PLC0415
+    from streameval.accumulator.table import Table  # noqa: PLC0415  after the tree is chosen
+    from streameval.events import columns_of  # noqa: PLC0415  after the tree is chosen
 
     empty = made.table
     table = Table(empty.plan, made.context, ids="text")
@@ -127,7 +127,7 @@ def _cells(name: str, made: Any, events: Sequence[Any]) -> Iterator[tuple[str, o
 def _together(
     name: str, made: Callable[[], Any], events: Sequence[Any]
 ) -> Iterator[tuple[str, object]]:
-    from streameval.events import columns_of  # noqa: PLC0415
+    from streameval.events import columns_of  # noqa: PLC0415  after the tree is chosen
 
     first, second = made(), made()
     first.update_many(columns_of(list(events[:25])))
@@ -142,13 +142,13 @@ def _together(
 
 def cases() -> Iterator[tuple[str, object]]:
     """What is compared, by name."""
-    from streameval import Intervals, PrePeriod  # noqa: PLC0415
-    from streameval.catalogue import parse  # noqa: PLC0415
-    from tests.contract.metric_cases import stream  # noqa: PLC0415
+    from streameval import Intervals, PrePeriod  # noqa: PLC0415  after the tree is chosen
+    from streameval.catalogue import parse  # noqa: PLC0415  after the tree is chosen
+    from tests.contract.metric_cases import stream  # noqa: PLC0415  after the tree is chosen
 
     events, texts = stream(45), []
     for text in _texts():
-        made = _reading(lambda of=text: (parse(of), _made([of]))[0])  # type: ignore[misc]
+        made = _reading(lambda of=text: (parse(of), _made([of]))[0])  # type: ignore[misc]  # mypy knows no type of a default
         if made.startswith("Metric("):
             texts.append(text)
         else:

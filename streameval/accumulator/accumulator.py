@@ -21,7 +21,8 @@ from streameval.accumulator.intake import (
     refuse_unshown,
     side_by_side,
 )
-from streameval.accumulator.plan import Asked, Plan, PrePeriod, asked_metrics, make_plan
+from streameval.accumulator.kinds.spec import Need
+from streameval.accumulator.plan import WHOLE, Asked, Plan, asked_metrics, make_plan
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Given, check_kind, context_of
@@ -29,7 +30,11 @@ from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch, Event, Id, Interaction, Interactions
-from streameval.events.errors import SuspiciousEventsWarning, UnlikeStateError
+from streameval.events.errors import (
+    StateVersionError,
+    SuspiciousEventsWarning,
+    UnlikeStateError,
+)
 from streameval.events.extras import LazyModule
 from streameval.events.forks import forkable_lock
 from streameval.events.ids import IdKind
@@ -46,6 +51,10 @@ from streameval.statistics.options import MAX_ITEMS
 
 if TYPE_CHECKING:
     from streameval.accumulator import advice, codec, reading_intervals, readings, running
+    from streameval.accumulator.kinds import experiment as experiments
+    from streameval.accumulator.kinds import groups as interval_groups
+    from streameval.accumulator.kinds import users as interval_users
+    from streameval.accumulator.kinds.experiment import PrePeriod
     from streameval.accumulator.reading_intervals import IntervalMethod
     from streameval.events.arrow import ArrowTable
     from streameval.events.columns import Columns
@@ -54,6 +63,10 @@ else:
     _LATER = ("advice", "codec", "reading_intervals", "readings", "running")
     advice, codec, reading_intervals, readings, running = (
         LazyModule(f"streameval.accumulator.{name}") for name in _LATER
+    )
+    experiments, interval_groups, interval_users = (
+        LazyModule(f"streameval.accumulator.kinds.{name}")
+        for name in ("experiment", "groups", "users")
     )
 
 T = TypeVar("T")
@@ -73,6 +86,7 @@ class _Settings(NamedTuple):
     plan: Plan
     ids: IdKind | None
     intervals: Intervals | None
+    needs: tuple[Need, ...]
 
 
 class Accumulator:
@@ -103,6 +117,8 @@ class Accumulator:
             intervals.
         experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks;
             a PrePeriod keeps what each of them did before the experiment, too.
+        needs: what analyses of your own keep besides: functions of all metrics, the limits and the
+            number of user groups that give specifications of statistics.
 
     Raises:
         MetricError: a metric is unknown or lacks an input, the inputs have ids of both kinds, or
@@ -144,6 +160,7 @@ class Accumulator:
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
         experiment: bool | PrePeriod = False,
+        needs: Iterable[Need] = (),
     ) -> None:
         asked = asked_metrics(metrics)
         context = context_of(catalog, popularity, similarity, attributes, examination)
@@ -151,8 +168,12 @@ class Accumulator:
             check_inputs(metric, context)
         check_kind("intervals", intervals, Intervals)
         groups = intervals.groups if intervals else 0
-        plan = make_plan(asked, depth, max_items, groups, experiment=experiment)
-        self._set_up(_Settings(asked, context, plan, context.ids(ids), intervals))
+        every_need: tuple[Need, ...] = (
+            *(experiments.experiment_needs(experiment) if experiment else ()),
+            *needs,
+        )
+        plan = make_plan(asked, depth, max_items, groups, needs=every_need)
+        self._set_up(_Settings(asked, context, plan, context.ids(ids), intervals, every_need))
         self._begin(self._empty_table())
 
     @property
@@ -329,14 +350,14 @@ class Accumulator:
             MetricError: the metric is unknown.
         """
         with self.lock:
-            sums = readings.group_sums(metric_of(metric, self.metrics), self.table, _HERE)
+            sums = interval_groups.group_sums(metric_of(metric, self.metrics), self.table, _HERE)
             return None if sums is None else sums[0]
 
     @property
     def audience(self) -> Audience | None:
         """Hashes of the users, beyond a cap a sample of them; None without `intervals`."""
         with self.lock:
-            return next(iter(readings.audiences(self.table, _HERE)), None)
+            return next(iter(interval_users.audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
         """The readings of all metrics named at construction, by canonical text.
@@ -420,7 +441,7 @@ class Accumulator:
 
     def state_dict(self) -> dict[str, Any]:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
-        texts, names = [metric.text for metric in self.metrics], list(self._plan.names)
+        texts, names = [metric.text for metric in self.metrics], list(self._plan.descriptions)
         return codec.state_of(b"".join(self.dump()), texts, self.context.identity, names)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -431,7 +452,7 @@ class Accumulator:
             UnlikeStateError: its statistics, depth, caps, inputs or kind of ids differ.
             DamagedStateError: it is damaged; the counts are unchanged.
         """
-        self.adopt(codec.content_of(state, self.context.identity, list(self._plan.names)))
+        self.adopt(codec.content_of(state, self.context.identity, list(self._plan.descriptions)))
 
     def dump(self) -> Iterator[bytes]:
         """The counts as bytes, in pieces; equal counts give equal bytes.
@@ -477,7 +498,7 @@ class Accumulator:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
         with self.lock:
-            return readings.statistics_of(metric_of(metric, self.metrics), self.table)
+            return readings.statistic_names(metric_of(metric, self.metrics), self.table)
 
     def __repr__(self) -> str:
         values = ", ".join(readings.value_text(metric, self.read) for metric in self.metrics)
@@ -488,14 +509,24 @@ class Accumulator:
         with self.lock:
             counts = {"state": self.state_dict(), "doubts": self.doubts.content()}
             before = {"before": self.lists_before}
-        return self._settings._asdict() | counts | before
+        # The plan is made again, so that pickles do not depend on what it consists of.
+        settings, limits = self._settings._asdict(), self._plan.limits
+        del settings["plan"]
+        settings |= {"version": codec.STATE_VERSION, "limits": (limits.depth, limits.max_items)}
+        return settings | counts | before
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
-        self._set_up(_Settings(*(made[name] for name in _Settings._fields)))
+        if made.get("version") != codec.STATE_VERSION:
+            raise StateVersionError("accumulator", made.get("version"), codec.STATE_VERSION)
+        (depth, max_items), intervals = made["limits"], made["intervals"]
+        groups = intervals.groups if intervals else 0
+        plan = make_plan(made["metrics"], depth or WHOLE, max_items, groups, needs=made["needs"])
+        names = (name for name in _Settings._fields if name != "plan")
+        self._set_up(_Settings(plan=plan, **{name: made[name] for name in names}))
         self._begin(self._empty_table())
         self.load_state_dict(made["state"])
         self.doubts.add(Doubts.from_content(made["doubts"]))
-        self.lists_before = made.get("before", 0)  # not in those of earlier releases
+        self.lists_before = made["before"]
 
     @classmethod
     def _of(
@@ -510,7 +541,7 @@ class Accumulator:
 
     def _set_up(self, settings: _Settings) -> None:
         self._settings = settings
-        self.metrics, self.context, self._plan, self._ids, self.intervals = settings
+        self.metrics, self.context, self._plan, self._ids, self.intervals, _ = settings
         self._method = None
         if self.intervals is not None:
             self._method = reading_intervals.interval_method(self.intervals)
@@ -555,7 +586,7 @@ class Accumulator:
         """Set what appends an event without a look at it, if none needs one."""
         self._check_each()
         few = self.doubts.lists < FIRST_OBSERVED or self._table.ids is None
-        if not (few or self._plan.has_formulas):
+        if not (few or self._plan.formulas):
             blocks = self._blocks
             self._add, self._add_ranked = blocks.add, blocks.add_ranked
             self._add_fields = blocks.add_event

@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 import numpy as np
 
 from streameval.accumulator.doubts import Advice
+from streameval.accumulator.make_reading import LEVELS
 from streameval.accumulator.overlap import biases
-from streameval.accumulator.readings import LEVELS, readings_of
+from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.statistics.arrays import IntArray

@@ -73,11 +73,11 @@ class Blocks:
     def __init__(self, plan: Plan) -> None:
         # Of lists with positions, an item may be a hit at any of its places.
         self._searches = plan.search, Search(every=True)
-        self._has_formulas, self._keeps_lists = plan.has_formulas, plan.reads_lists
-        is_read = plan.reads_lists or plan.reads_users or plan.shown is not None
-        self._keeps_rows = is_read or plan.has_formulas
-        self._shown = slice(None) if plan.reads_lists else plan.shown
-        self._keeps_ids = self._keeps_lists or self._shown is not None
+        self._has_formulas, self._keeps_lists = bool(plan.formulas), plan.reads_lists
+        is_read = plan.reads_lists or plan.reads_users or plan.recommended is not None
+        self._keeps_rows = is_read or self._has_formulas
+        self._recommended = slice(None) if plan.reads_lists else plan.recommended
+        self._keeps_ids = self._keeps_lists or self._recommended is not None
         self._kind: IdKind | None = None
         self.waiting: tuple[Waiting, ...] = ()
 
@@ -156,11 +156,12 @@ class Blocks:
         self, recommendations: Any, interactions: Any, positions: Any
     ) -> tuple[Any, Any] | None:
         """The ids that are kept, which a caller may change; None if they must be converted."""
-        if self._shown is not None and type(recommendations) not in _LISTS:
+        if self._recommended is not None and type(recommendations) not in _LISTS:
             return None
         items: Any = ()
-        if self._shown is not None:
-            items = recommendations[:] if positions is not None else recommendations[self._shown]
+        if self._recommended is not None:
+            part = slice(None) if positions is not None else self._recommended
+            items = recommendations[part]
         if not self._keeps_lists or type(interactions) in _FIXED:
             return items, interactions if self._keeps_lists else ()
         return (items, interactions.copy()) if type(interactions) in _CHANGING else None

@@ -11,8 +11,14 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError, one_kind
-from streameval.accumulator.plan import USER_SUMS_PREFIX
+from streameval.accumulator.inputs import (
+    Digests,
+    InputIdentities,
+    UnlikeInputsError,
+    one_kind,
+)
+from streameval.accumulator.kinds.spec import StatisticSpec
+from streameval.catalogue.context import Context
 from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
@@ -20,11 +26,8 @@ from streameval.events.errors import (
     damage_as_error,
 )
 from streameval.events.ids import IdKind
-from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import restore_sums
-from streameval.statistics.user_sums import UserSums
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
 STATE_VERSION: Final = 3
@@ -37,23 +40,24 @@ class TableContent(NamedTuple):
     """The content of a table.
 
     Attributes:
-        inputs: identities of the inputs of each statistic that reads any; for group sums, those
-            of each metric.
-        seen: the contents of inputs with a version.
+        specs: of the statistics, by name.
+        context: the inputs of metrics.
+        digests: the contents of inputs with a version.
     """
 
     ids: IdKind | None
     items: Items
     events: Relation
     statistics: Mapping[str, Statistic]
-    inputs: Mapping[str, Inputs]
-    seen: Digests
+    specs: Mapping[str, StatisticSpec]
+    context: Context
+    digests: Digests
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    inputs: Inputs
+    inputs: InputIdentities
     relations: list[list[Ext]]
-    seen: dict[str, list[str]] = {}
+    digests: dict[str, list[str]] = {}
 
 
 def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
@@ -72,14 +76,15 @@ def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]
             numbers[piece] = np.arange(piece.size)
     yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
     for name, statistic in content.statistics.items():
-        inputs = content.inputs.get(name, {})
-        seen = {of: sorted(content.seen[of]) for of in sorted(content.seen) if of in inputs}
-        yield packed(name) + (b"\x93" if seen else b"\x92") + packed(inputs)
+        inputs = content.specs[name].inputs(content.context)
+        of_inputs = (pair for pair in sorted(content.digests.items()) if pair[0] in inputs)
+        digests = {of: sorted(found) for of, found in of_inputs}
+        yield packed(name) + (b"\x93" if digests else b"\x92") + packed(inputs)
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
             yield packed(relation.saved(cells, numbers))
-        if seen:
-            yield packed(seen)
+        if digests:
+            yield packed(digests)
 
 
 @damage_as_error(_WHAT)
@@ -102,39 +107,23 @@ def restore_content(
     codes = decode_names(content.items, decode(names, type=SavedItems))
     entries_by_name = decode(entries, type=dict[str, msgspec.Raw])
     events = content.events.restore(decode(lists, type=list[Ext]), cells, codes)
-    missing, seen = set[str](), dict[str, frozenset[str]]()
+    missing, digests = set[str](), dict[str, frozenset[str]]()
     for name, statistic in content.statistics.items():
-        # Sums by user have a name for each metric.
-        is_by_user = name.startswith(USER_SUMS_PREFIX)
+        spec = content.specs[name]
         if name not in entries_by_name:
-            texts = getattr(statistic.options, "metrics", ())
-            missing.update(
-                [f"{USER_SUMS_PREFIX}{text}" for text in texts] if is_by_user else [name]
-            )
+            missing |= spec.missing(None, frozenset())
             continue
         entry = decode(entries_by_name[name], type=_Entry)
-        here, there = content.inputs.get(name, {}), entry.inputs
-        unlike = frozenset([name] if here != there else ())
-        if isinstance(statistic, Groups | UserSums):
-            # Earlier builds did not save the inputs of each metric.
-            both = here.keys() & there.keys()
-            unlike = frozenset(text for text in both if there[text] not in (None, here[text]))
+        inputs = spec.inputs(content.context)
+        unlike = spec.unlike(inputs, entry.inputs)
         if unlike and not empty_unlike:
-            raise UnlikeInputsError(f"inputs of {name}", here, there)
-        if isinstance(statistic, Groups | UserSums):
-            restore_sums(statistic, entry.relations, list(there), cells, unlike)
-            if is_by_user:
-                new = here.keys() - (there.keys() - unlike)
-                missing.update(f"{USER_SUMS_PREFIX}{text}" for text in new)
-        elif unlike:
-            missing.add(name)
-        else:
-            pairs = zip(statistic.relations.items(), entry.relations, strict=True)
-            for (relation_name, relation), columns in [*pairs]:
-                statistic.relations[relation_name] = relation.restore(columns, cells, codes)
-        for input_name, digests in entry.seen.items():
-            seen[input_name] = seen.get(input_name, frozenset()) | frozenset(digests)
-    return kind, events, frozenset(missing), seen
+            raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
+        missing |= spec.missing(entry.inputs, unlike)
+        if name not in unlike:
+            statistic.restore(entry.relations, cells, codes, list(entry.inputs), unlike)
+        for of, found in entry.digests.items():
+            digests[of] = digests.get(of, frozenset()) | frozenset(found)
+    return kind, events, frozenset(missing), digests
 
 
 def state_of(
@@ -169,7 +158,6 @@ def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: 
         raise UnlikeStateError("statistics", statistics, state.get("statistics"))
     with damage_as_error(_WHAT):
         content = b64decode(state["content"], validate=True)
-    # A state from before the checksum has none.
-    if state.get("crc") not in (None, crc32(content)):
+    if state.get("crc") != crc32(content):
         raise DamagedStateError("accumulator", "its CRC-32 differs")
     return content

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,17 +22,11 @@ from streameval.events.errors import (
     nearest,
 )
 from streameval.events.event import gains_of_type
-from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.intervals import BOUNDED, WEIGHTED
 from streameval.statistics.lists import POSITIONED, Lists
-
-if TYPE_CHECKING:
-    from streameval.statistics import terms
-else:
-    terms = LazyModule("streameval.statistics.terms")
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 """The value of an event or several values; None leaves the event out, NaN is undefined."""
@@ -302,20 +295,6 @@ def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntA
     return items(last) - (items(above) if above else 0)
 
 
-def sum_metric(metric: Metric, column: int, context: Context) -> terms.SummedMetric:
-    """The summation of a metric that reads hits or lists.
-
-    `column`: index of the metric among those summed.
-    """
-    per_item = metric.definition.per == "item"
-    return terms.SummedMetric(
-        column,
-        largest_rounded(metric),
-        partial(_of_items if per_item else _of_lists, metric, context),
-        partial(items_at, metric) if per_item else np.zeros_like,
-    )
-
-
 def largest_rounded(metric: Metric) -> float:
     """The largest value of a list that is rounded in sums by user; larger ones are exact."""
     if metric.definition.weighted:
@@ -352,7 +331,11 @@ def of_events(
     return numerators, denominators
 
 
-def _of_lists(metric: Metric, context: Context, lists: Lists) -> terms.Values:
+def sums_of_lists(metric: Metric, lists: Lists, context: Context) -> tuple[FloatArray, IntArray]:
+    """What each list adds to the sums of a metric: numerators and denominators, (lists,) each."""
+    if metric.definition.per == "item":
+        counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
+        return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
     graded = lists.is_graded and metric.needs_gains
     values = (
         list_values(metric, lists, context)
@@ -362,11 +345,6 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> terms.Values:
     # A list with an undefined or infinite value is left out of means with an interval.
     counts = mean_counts(metric, lists) * np.isfinite(values)
     return np.where(counts > 0, values, 0.0), counts
-
-
-def _of_items(metric: Metric, context: Context, lists: Lists) -> terms.Values:
-    counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
-    return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
 
 
 def items_at(metric: Metric, ranks: IntArray) -> IntArray:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 import numpy as np
 
+from streameval.accumulator.kinds.events import overlap_metric
 from streameval.accumulator.plan import Plan
 from streameval.events import (
     LARGEST_GAIN,
@@ -141,7 +142,7 @@ def refuse_unshown(given: Batch | Event, plan: Plan) -> None:
     Raises:
         InvalidEventError: there are some, and the metric `overlap` is not kept.
     """
-    if given.shown_instead is not None and plan.overlap is None:
+    if given.shown_instead is not None and overlap_metric(plan.specs) is None:
         detail = "shown_instead needs the metric 'overlap', which tells how far users saw the list"
         raise InvalidEventError("wrong_type", f"{detail}; count it beside the others")
 

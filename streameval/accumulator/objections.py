@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.activity import USER_METRICS
-from streameval.accumulator.by_user import (
-    SliceSums,
+from streameval.accumulator.kinds.experiment import USER_METRICS
+from streameval.accumulator.kinds.groups import groups_of, summed_together, ungrouped
+from streameval.accumulator.kinds.user_sums import (
     has_user_sums,
-    ungrouped,
-    user_means_by_group,
+    means_by_group,
+    user_shares,
+    user_sums_of,
 )
 from streameval.accumulator.overlap import (
+    Overlap,
     bias_reason,
     bias_together,
     distrust,
@@ -22,13 +24,13 @@ from streameval.accumulator.overlap import (
     overlap_together,
 )
 from streameval.accumulator.reading_intervals import IntervalMethod, Shares, uncovered
-from streameval.accumulator.readings import joined, overlaps, readings_of, summed_together
+from streameval.accumulator.readings import joined, overlaps, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.companions import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import NotComparableError
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.intervals import Intervals
+from streameval.statistics.intervals import GroupSums, Intervals
 
 
 def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
@@ -75,6 +77,26 @@ def objections_to(
     return {text: Objection(reason) for text, reason in reasons if reason is not None}
 
 
+class SliceSums(NamedTuple):
+    """Sums by user over some slices.
+
+    Attributes:
+        problem: the reason, in a sentence, that they do not stand for the value; None if they do.
+        overlap: of an estimate for a policy that was not shown, with what was; None for others.
+    """
+
+    sums: GroupSums
+    problem: str | None
+    overlap: Overlap | None = None
+
+
+def user_means_by_group(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
+    """The users' means by user group, over all of these cells together."""
+    statistic = user_sums_of(metric, table)
+    sums = means_by_group(metric, table, statistic.over(metric.per_list, cells.tolist()))
+    return SliceSums(sums, uncovered(user_shares(statistic, cells)))
+
+
 def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMethod) -> SliceSums:
     """The sums by user of a metric over all of these cells together.
 
@@ -86,7 +108,7 @@ def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMet
     if metric.is_per_user and has_user_sums(metric, table):
         sums = user_means_by_group(metric, table, cells)
         return sums._replace(problem=bias_together(table, cells) or sums.problem)
-    reason, groups = ungrouped(metric, table), table.groups
+    reason, groups = ungrouped(metric, table), groups_of(table)
     if reason is not None or groups is None:
         raise NotComparableError(metric.text, reason or "")
     lists, anonymous = (int(list_.sum()) for list_ in groups.lists(cells))

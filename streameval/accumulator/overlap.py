@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from streameval.accumulator.formulas import Summed
+from streameval.accumulator.kinds.events import event_values, overlap_metric
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import Reference
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.distributions import Distribution, Values
+from streameval.statistics.distributions import Distribution
 from streameval.statistics.intervals import GroupSums, Interval, Intervals
 
 FEWEST_REWARDS: Final = 20
@@ -222,10 +223,8 @@ def bias_together(table: Table, cells: IntArray) -> str | None:
 
 
 def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
-    metric = table.plan.overlap
-    if metric is None:
-        return ()
-    return cast("Values", table.statistics[f"events:{metric.per_list}"]).view(cells)
+    metric = overlap_metric(table.plan.specs)
+    return () if metric is None else event_values(metric, table).view(cells)
 
 
 def _share(overlaps: Sequence[Summed]) -> float | None:

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
-from typing import Any, cast
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.accumulator.activity import Activity, activity_of
-from streameval.accumulator.by_user import (
-    kept_user_sums,
-    of_users,
-    ungrouped,
-)
-from streameval.accumulator.formulas import (
-    Summed,
-    array_of,
-    call_metric,
-    check_inputs,
-    items_shown,
-    lists_by_rule,
-    number_of,
-    ungraded_lists,
-)
+from streameval.accumulator.formulas import check_inputs
+from streameval.accumulator.kinds import statistic_kind
+from streameval.accumulator.kinds.groups import group_sums, groups_of, ungrouped
 from streameval.accumulator.overlap import (
     Overlap,
     Side,
@@ -36,34 +21,14 @@ from streameval.accumulator.overlap import (
     side_of_reference,
     unseen_note,
 )
-from streameval.accumulator.plan import USER_SUMS_PREFIX, check_depth, name_of
-from streameval.accumulator.reading_intervals import (
-    IntervalMethod,
-    Shares,
-    with_interval,
-)
+from streameval.accumulator.reading_intervals import IntervalMethod, Shares, with_interval
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator, parse
 from streameval.catalogue.companions import checks_of, companions
 from streameval.catalogue.metric import Metric
-from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
-from streameval.catalogue.signature import Empty
-from streameval.catalogue.summary import summary
-from streameval.events.errors import (
-    MetricError,
-    NotKeptError,
-    StreamevalError,
-    UndefinedMetricError,
-)
-from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
-from streameval.statistics.distributions import Distribution, Values
-from streameval.statistics.groups import Groups
-from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.intervals import Audience, GroupSums, ratio_of
-from streameval.statistics.statistic import Statistic
-
-LEVELS = ("mean", "median", "quantile", "maximum")
-"""Summary statistics that `finish` applies to; others are widths, not values."""
+from streameval.catalogue.reading import Reading
+from streameval.events.errors import MetricError, StreamevalError
+from streameval.statistics.arrays import IntArray
 
 
 class Readings(dict[str, Reading]):
@@ -94,17 +59,9 @@ def readings_of(
         MissingInputError: it needs a catalogue, popularity or similarity that is missing.
     """
     check_inputs(metric, table.context)
+    readings = statistic_kind(metric).read(metric, table, cells, method)
     if metric.is_per_user:
-        return _of_users(metric, table, cells, method)
-    if metric.definition.reads in ("hits", "lists"):
-        readings = _of_lists(metric, table, cells)
-    elif metric.definition.reads == "event":
-        below, values = denominator(metric), _values(metric, table, cells)
-        sums = [] if below is None else [under.total for under in _values(below, table, cells)]
-        readings = [event_reading(metric, *pair) for pair in zip_longest(values, sums)]
-    else:
-        statistics = _statistic(metric, table).view(cells)
-        readings = [_of_cell(metric, statistic, table) for statistic in statistics]
+        return readings
     if method is not None:
         readings = _with_intervals(metric, readings, table, cells, method)
     return _checked(metric, readings, table, cells, method)
@@ -182,25 +139,6 @@ def _of_overlap(metric: Metric, reading: Reading, overlap: Overlap, *, judged: b
     return replace(reading, note=" ".join(filter(None, notes)) or reading.note)
 
 
-def group_sums(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
-    """The group sums of a metric in each of these cells; None if `ungrouped` gives a reason."""
-    if table.groups is None or ungrouped(metric, table) is not None:
-        return None
-    sums = table.groups.of(metric.per_list, cells)
-    below = denominator(metric)
-    if below is None:
-        return sums
-    return list(map(ratio_of, sums, table.groups.of(below.per_list, cells)))
-
-
-def summed_together(
-    metric: Metric, groups: Groups, cells: Sequence[int], without: Sequence[int] = ()
-) -> GroupSums:
-    """The group sums of a metric over all of these cells together, but those of `without`."""
-    sums, below = groups.summed(metric.per_list, cells, without), denominator(metric)
-    return sums if below is None else ratio_of(sums, groups.summed(below.per_list, cells, without))
-
-
 def value_text(metric: Metric, read: Callable[[str], Reading]) -> str:
     """A metric with its value, for people; without it if it cannot be read."""
     try:
@@ -208,24 +146,6 @@ def value_text(metric: Metric, read: Callable[[str], Reading]) -> str:
     except StreamevalError:
         return metric.text
     return f"{metric.text} {reading.value if reading.defined else math.nan:.6g}"
-
-
-def audiences(table: Table, cells: IntArray) -> list[Audience]:
-    """The users of each of these cells; empty if users are not kept."""
-    if table.groups is None or table.audience is None:
-        return []
-    table.flush()
-    groups = table.groups
-    pairs = zip(cells.tolist(), table.audience.view(cells), strict=True)
-    return [Audience(*sample, *groups.lists_by_day(np.array([cell]))) for cell, sample in pairs]
-
-
-def activity(table: Table, cells: Sequence[int]) -> Activity | None:
-    """Lists and clicks by event day and user group over these cells; None if they are not kept."""
-    if table.groups is None or not table.plan.activity:
-        return None
-    lists, clicks = (table.groups.summed(metric.per_list, cells) for metric in table.plan.activity)
-    return activity_of(clicks, lists)
 
 
 def _with_intervals(
@@ -236,7 +156,8 @@ def _with_intervals(
     method: IntervalMethod,
 ) -> list[Reading]:
     """The readings with their intervals, or with the reasons that there are none."""
-    reason, groups, sums = ungrouped(metric, table), table.groups, group_sums(metric, table, cells)
+    reason, groups = ungrouped(metric, table), groups_of(table)
+    sums = group_sums(metric, table, cells)
     if groups is None or sums is None:
         return [replace(reading, no_interval=reason) for reading in readings]
     lists, anonymous = groups.lists(cells)
@@ -252,225 +173,13 @@ def _with_intervals(
     return [with_interval(metric, *row, method) for row in rows]
 
 
-def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
+def statistic_names(metric: Metric, table: Table) -> frozenset[str]:
     """Names of the statistics that a metric reads.
 
     Raises:
         NotKeptError: a required statistic was not kept, or the cut-off exceeds the ranks kept.
     """
+    names = statistic_kind(metric).names(metric, table)
     if metric.is_per_user:
-        kept_user_sums(metric, table)
-        return frozenset({f"{USER_SUMS_PREFIX}{metric.per_list}"})
-    beside = (statistics_of(companion, table) for companion in companions(metric))
-    if metric.definition.reads == "event":
-        return frozenset({_name_of_values(metric, table)}).union(*beside)
-    _statistic(metric, table)
-    names = {name_of(table.plan.need(metric))}
-    if metric.needs_values:
-        names.add(_name_of_values(metric, table))
-    elif f"graded:{metric.text}" in table.statistics:
-        names.add(f"graded:{metric.text}")
-    return frozenset(names)
-
-
-def _statistic(metric: Metric, table: Table) -> Statistic:
-    """The statistic that a metric reads."""
-    ranked = metric.definition.reads in ("hits", "lists")
-    if ranked:
-        check_depth(metric, table.plan.depth)
-    options = table.plan.need(metric)
-    if options not in table.plan.needs:
-        problem = "it was not counted at that cut-off"
-        if ranked:
-            problem = "hits were counted with other parameters"
-        raise NotKeptError(metric.text, problem)
-    return table.statistics[name_of(options)]
-
-
-def _name_of_values(metric: Metric, table: Table) -> str:
-    of_events = metric.definition.reads == "event"
-    name = f"{'events' if of_events else 'values'}:{metric.per_list}"
-    if name not in table.statistics:
-        how = "event by event" if of_events else "list by list"
-        raise NotKeptError(metric.text, f"its values were not kept, {how}")
-    return name
-
-
-def _values(metric: Metric, table: Table, cells: IntArray) -> list[Distribution]:
-    return cast("Values", table.statistics[_name_of_values(metric, table)]).view(cells)
-
-
-def _of_lists(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
-    hits = cast("Hits", _statistic(metric, table)).view(cells)
-    lists, rules = hits.count.tolist(), lists_by_rule(metric, hits)
-    counts = rules["zero"]
-    if metric.needs_values:
-        values = zip(_values(metric, table, cells), lists, strict=True)
-        readings = [_of_values(metric, *pair) for pair in values]
-    else:
-        sound = (rules["nan"] == 0) & (rules["error"] == 0)
-        totals, left_out = _total(metric, hits, table, cells, sound)
-        if metric.definition.per == "total":
-            sums = zip(totals.tolist(), lists, strict=True)
-            readings = [sum_reading(metric, *pair) for pair in sums]
-        else:
-            of_items = metric.definition.per == "item"
-            in_mean = (items_shown(metric, hits.items) if of_items else counts) - left_out
-            means = zip(totals.tolist(), in_mean.tolist(), lists, strict=True)
-            readings = [mean_reading(metric, *each) for each in means]
-    evidence = zip(counts.tolist(), lists, strict=True)
-    return _with_refusals(metric, rules, readings, evidence)
-
-
-def _of_users(
-    metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None
-) -> list[Reading]:
-    """Readings over users; undefined or refused by the same lists as those over lists."""
-    readings = of_users(metric, table, cells, method)
-    if metric.definition.reads == "event":
-        return readings
-    rules = lists_by_rule(metric, cast("Hits", _statistic(metric, table)).view(cells))
-    evidence = ((reading.count, reading.lists) for reading in readings)
-    return _with_refusals(metric, rules, readings, evidence)
-
-
-def _with_refusals(
-    metric: Metric,
-    rules: Mapping[Empty, IntArray],
-    readings: Iterable[Reading],
-    evidence: Iterable[tuple[int, int]],
-) -> list[Reading]:
-    """The readings; without value where a rule makes the mean undefined, or refuses a list.
-
-    `evidence`: count and lists of those without value.
-    """
-    rows = zip(readings, evidence, rules["error"].tolist(), rules["nan"].tolist(), strict=True)
-    return [
-        _refusals(metric, *found, refused)
-        if refused
-        else mean_reading(metric, math.nan, *found)
-        if undefined
-        else reading
-        for reading, found, refused, undefined in rows
-    ]
-
-
-def event_reading(metric: Metric, values: Summed, below: float | None = None) -> Reading:
-    """The reading of a metric of events; other summaries than means and sums need a distribution.
-
-    `below`: the sum that divides a ratio.
-    """
-    lists, rule = values.lists, metric.rules["undefined"]
-    if metric.definition.over is None:
-        if values.undefined and rule == "error":
-            return _refusals(metric, values.count, lists, values.undefined)
-        if lists and values.count < int(metric.rules["least"]):
-            return _refusals(metric, values.count, lists, lists)
-        if values.undefined and rule == "nan":
-            return mean_reading(metric, math.nan, values.count, lists)
-    reading = _of_values(metric, values, lists)
-    if below is None:
-        return reading
-    value = (reading.total or 0.0) / below if below and reading.defined else math.nan
-    return replace(reading, value=value, total=None, weight=below)
-
-
-def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
-    lists, context = statistic.lists, table.context
-    if metric.definition.reads == "exposures" and metric.attribute is not None:
-        if statistic.estimated:
-            note = (
-                "Only a sample of the items was counted, and values without an item in it are not "
-                "seen: raise max_items above the number of items that are shown."
-            )
-            reading = mean_reading(metric, math.nan, lists, lists, note)
-            return replace(reading, total=None, estimated=True)
-        attribute = dict(context.attributes)[metric.attribute]
-        statistic = statistic.by(attribute.of)
-        context = replace(context, catalog=frozenset(attribute.values))
-    try:
-        result = call_metric(metric, statistic, context)
-    except UndefinedMetricError as error:
-        return _undefined(metric, lists, lists, error.why)
-    three = result if isinstance(result, Bounded) else [result] * 3
-    wanted = "a number, or Bounded(value, low, high)"
-    value, low, high = (number_of(metric, number, wanted) for number in three)
-    if metric.values.get("statistic", "mean") not in LEVELS:
-        value = summary(Distribution.of_all(np.array([value])), metric.values, metric.rules)
-    return Reading(
-        metric=metric.text,
-        value=value,
-        count=lists,
-        lists=lists,
-        estimated=getattr(statistic, "estimated", False),
-        low=low if low < high else None,
-        high=high if low < high else None,
-    )
-
-
-def mean_reading(
-    metric: Metric, total: float, count: int, lists: int, note: str | None = None
-) -> Reading:
-    """The reading of a mean; undefined if nothing is in it."""
-    value = total / count if count else math.nan
-    return Reading(
-        metric=metric.text, value=value, count=count, lists=lists, total=total, note=note
-    )
-
-
-def sum_reading(metric: Metric, total: float, lists: int, note: str | None = None) -> Reading:
-    """The reading of a sum over lists; undefined without lists."""
-    value = float(total) if lists else math.nan
-    return Reading(
-        metric=metric.text, value=value, count=lists, lists=lists, total=float(total), note=note
-    )
-
-
-def _of_values(metric: Metric, values: Summed, lists: int) -> Reading:
-    if metric.is_mean or metric.definition.over is not None:
-        return mean_reading(metric, values.total, values.count, lists)
-    distribution = cast("Distribution", values)
-    value = summary(distribution, metric.values, metric.rules)
-    statistic = metric.values["statistic"]
-    finish = metric.definition.finish if statistic in LEVELS else None
-    if finish and not math.isnan(value):
-        value = number_of(metric, finish(value), "a number from finish=, too")
-    return Reading(
-        metric=metric.text,
-        value=value,
-        count=values.count,
-        lists=lists,
-        estimated=distribution.estimated and statistic in ("median", "quantile", "maximum"),
-    )
-
-
-def _refusals(metric: Metric, count: int, lists: int, refusing: int) -> Reading:
-    problem = f"{metric.convention or 'its definition'} raises an error on {refusing} of the lists"
-    return _undefined(metric, count, lists, problem)
-
-
-def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
-    return UndefinedReading(
-        metric=metric.text, value=math.nan, count=count, lists=lists, problem=problem
-    )
-
-
-def _total(
-    metric: Metric, hits: HitsOfCells, table: Table, cells: IntArray, sound: BoolArray
-) -> tuple[FloatArray, IntArray]:
-    """The sum over the lists of each cell, and how many of them have no value."""
-    graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
-    seen = hits.without_gains if metric.needs_gains else hits
-    total = array_of(metric, call_metric(metric, seen, table.context), cells.size)
-    left_out = np.zeros(cells.size, np.int64)
-    if graded.size:
-        kept = table.statistics.get(f"graded:{metric.text}")
-        if not isinstance(kept, Values):
-            raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
-        valued = np.zeros(cells.size, np.int64)
-        undefined = np.zeros(cells.size, np.int64)
-        for at, values in zip(graded.tolist(), kept.view(cells[graded]), strict=True):
-            total[at] = math.fsum((total[at], values.total))
-            valued[at], undefined[at] = values.count + values.undefined, values.undefined
-        left_out[graded] = (undefined + ungraded_lists(metric, hits, valued))[graded]
-    return total, left_out
+        return names
+    return names.union(*(statistic_names(each, table) for each in companions(metric)))

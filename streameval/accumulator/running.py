@@ -37,9 +37,11 @@ from streameval.accumulator.formulas import (
     mean_counts,
 )
 from streameval.accumulator.guard import between
+from streameval.accumulator.kinds.events import event_values, event_values_name, overlap_metric
+from streameval.accumulator.kinds.hits import hits_options, values_name
+from streameval.accumulator.kinds.spec import name_of
+from streameval.accumulator.make_reading import event_reading, mean_reading, sum_reading
 from streameval.accumulator.overlap import bias_of, clip_note
-from streameval.accumulator.plan import hits_options, name_of
-from streameval.accumulator.readings import event_reading, mean_reading, sum_reading
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator
 from streameval.catalogue.companions import CLIPPED, checks_of
@@ -283,7 +285,7 @@ class _HitsMean:
         self._chunks: dict[tuple[int, int], list[Steps]] = {}
         self._formula: RowFormula | None = None
         if self._is_listwise or self._needs_gains:
-            kind = f"values:{metric.per_list}" if self._is_listwise else f"graded:{metric.text}"
+            kind = values_name(metric, only_graded=not self._is_listwise)
             if kind not in table.statistics:
                 raise ArithmeticError(metric)
             self._values = _Sum(*cast("Values", table.statistics[kind]).view(_HERE))
@@ -428,7 +430,7 @@ class Running:
     def __init__(self, table: Table, changes: int, lists: int) -> None:
         self.state = changes, lists
         self._table = table
-        self._columns = {metric.per_list: at for at, metric in enumerate(table.plan.events)}
+        self._columns = {metric.per_list: at for at, metric in enumerate(table.plan.formulas)}
         self._means: dict[str, _HitsMean | _EventMean] = {}
         self._outcomes: dict[str, _Outcomes] = {}
         self._sums: dict[str, _Sum] = {}
@@ -507,13 +509,13 @@ class Running:
 
     def _mean(self, metric: Metric) -> _HitsMean | _EventMean | None:
         """The mean of a metric; None if it is none that can follow events."""
-        plan = self._table.plan
+        table = self._table
         if metric.definition.reads == "event":
             return self._event_mean(metric)
         if metric.definition.reads not in ("hits", "lists") or not metric.is_mean:
             return None
-        options = hits_options(metric, plan.depth)
-        if is_own(metric) or options not in plan.needs:
+        options = hits_options(metric, table.limits.depth)
+        if is_own(metric) or name_of(options) not in table.statistics:
             return None
         if options.among or not options.reads_hits_only:
             return None
@@ -527,7 +529,9 @@ class Running:
 
     def _event_mean(self, metric: Metric) -> _EventMean | None:
         below = denominator(metric)
-        if metric.per_list not in self._columns or not (metric.is_mean or below is not None):
+        if event_values_name(metric) not in self._table.statistics or not (
+            metric.is_mean or below is not None
+        ):
             return None
         checks = checks_of(metric)
         clipped = [self._event_mean(checks[name]) for name in CLIPPED if name in checks]
@@ -540,7 +544,7 @@ class Running:
         )
 
     def _overlap(self, metric: Metric) -> _Sum | None:
-        overlap = self._table.plan.overlap
+        overlap = overlap_metric(self._table.plan.specs)
         return self._sum(overlap) if overlap and metric.definition.interactions else None
 
     def _sum(self, metric: Metric) -> _Sum:
@@ -548,8 +552,7 @@ class Running:
         if text in self._refused:
             raise ArithmeticError(metric)
         if text not in self._sums:
-            values = cast("Values", self._table.statistics[f"events:{text}"])
-            self._sums[text] = _Sum(*values.view(_HERE))
+            self._sums[text] = _Sum(*event_values(metric, self._table).view(_HERE))
         return self._sums[text]
 
     def _refuse(self, text: str) -> None:

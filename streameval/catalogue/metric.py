@@ -20,7 +20,6 @@ from streameval.catalogue.signature import (
     Empty,
     Parameter,
     Per,
-    Reads,
     Reference,
     Value,
     declaration_error,
@@ -30,6 +29,7 @@ from streameval.catalogue.signature import (
     units_of,
 )
 from streameval.events.errors import OwnMetricError
+from streameval.statistics.asked import BY_CELL
 from streameval.statistics.lists import Relevant
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,7 +62,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     name: str
     documentation: str
     function: Callable[..., Any]
-    reads: Reads
+    reads: str
     inputs: tuple[str, ...]
     optional: tuple[str, ...]
     parameters: Mapping[str, Parameter]
@@ -86,7 +86,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     @property
     def takes_k(self) -> bool:
         """Whether it may have a cut-off, as an argument or through the statistic it reads."""
-        return "k" in self.inputs or self.reads in ("exposures", "users", "pairings")
+        statistic = BY_CELL.get(self.reads)
+        return "k" in self.inputs or (statistic is not None and statistic.takes_k)
 
     @property
     def whole(self) -> bool:
@@ -153,6 +154,21 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def per_list(self) -> str:
         """The text without parameters of the summary; it identifies the values of lists."""
         return str(spelling(self.text).without(SUMMARY))
+
+    @cached_property
+    def as_per_list(self) -> Metric:
+        """The metric whose mean is over lists, with the same value of each list.
+
+        Metrics that differ in their summary only have the same one.
+        """
+        options = {name: value for name, value in self.options.items() if name not in SUMMARY}
+        return msgspec.structs.replace(
+            self,
+            values={**self.values, "statistic": "mean", PER_USER: "list"},
+            options=options,
+            text=self.per_list,
+            alias=None,
+        )
 
     @cached_property
     def empty_rules(self) -> Mapping[tuple[int, int], Empty]:
@@ -302,6 +318,11 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             "item",
         )
         return averaged and self.definition.reads in ("hits", "lists", "event")
+
+    @property
+    def reads(self) -> str:
+        """The statistic that it reads: the first argument of its function."""
+        return self.definition.reads
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.events.errors import MetricTextError, OwnMetricError
+from streameval.statistics.asked import BY_CELL
 
 Value: TypeAlias = str | int | float | bool
 """A value of a metric parameter."""
@@ -26,10 +27,9 @@ Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
 """How a list without interactions counts: left out, as 0, or the mean is NaN or raises."""
 
 
-Reads: TypeAlias = Literal[
-    "hits", "lists", "exposures", "users", "pairings", "placements", "scores", "ranksums", "event"
-]
-"""The statistic that a metric reads; the name of its function's first argument."""
+def readable() -> tuple[str, ...]:
+    """The statistics that a metric can read: the names of its function's first argument."""
+    return ("hits", "lists", "event", *BY_CELL)
 
 
 SUMMARY = ("statistic", "q", "confidence", "per")
@@ -181,8 +181,8 @@ def declaration_problems(
     if inspect.iscoroutinefunction(function):
         yield "a coroutine cannot be a metric; write def without async"
     arguments = [*inspect.signature(function).parameters.values()]
-    if not arguments or arguments[0].name not in typing.get_args(Reads):
-        yield f"the first argument must be one of {', '.join(typing.get_args(Reads))}"
+    if not arguments or arguments[0].name not in readable():
+        yield f"the first argument must be one of {', '.join(readable())}"
         return
     if options["per"] not in units_of(function):
         fitting = " or ".join(map(repr, units_of(function)))

@@ -12,13 +12,14 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
-from streameval.catalogue.signature import AMONG, BY, KINDS, Reads
+from streameval.catalogue.signature import AMONG, BY, KINDS
 from streameval.catalogue.systems import step_of
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.exporters.page.definition import limits
 from streameval.exporters.view import range_text
 from streameval.inference.table import TextColumn, TextTable
+from streameval.statistics.asked import BY_CELL
 
 
 def metrics(
@@ -184,7 +185,7 @@ class StatisticText(NamedTuple):
     memory: str
 
 
-STATISTICS: Mapping[Reads, StatisticText] = {
+STATISTICS: Mapping[str, StatisticText] = {
     "hits": StatisticText(
         "hits by rank, items interacted with and length of the list; answers every cut-off up to "
         "the depth",
@@ -199,30 +200,5 @@ STATISTICS: Mapping[Reads, StatisticText] = {
         "how often each value of an event occurred",
         "exact to 65,536 distinct values (1.5 MB), then bins of 0.1 MB; the mean stays exact",
     ),
-    "exposures": StatisticText(
-        "how often each item was shown, by cut-off",
-        "one count for each item and cut-off; above 1,000,000 (`max_items`) a sample, and the "
-        "reading says `estimated`",
-    ),
-    "users": StatisticText(
-        "how often each user got a list with an item, or with a hit, by cut-off",
-        "one count for each user and cut-off; above 1,000,000 (`max_items`) a sample, and the "
-        "reading says `estimated`",
-    ),
-    "pairings": StatisticText(
-        "how often each item stood in lists of each length",
-        "one count for each item and length; estimated above 1,000,000 of them",
-    ),
-    "placements": StatisticText(
-        "at which ranks items of each kind were shown, and hit; answers every cut-off",
-        "two counts for each kind and rank; at most 1,000 kinds",
-    ),
-    "scores": StatisticText(
-        "positive and negative items by score",
-        "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",
-    ),
-    "ranksums": StatisticText(
-        "pairs of items in the right order, by positive and negative items of the list",
-        "two integers for each pair (positives, negatives) that occurs",
-    ),
+    **{name: StatisticText(each.what, each.memory) for name, each in BY_CELL.items()},
 }

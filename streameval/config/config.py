@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -15,11 +16,11 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.plan import WHOLE, PrePeriod, make_plan
+from streameval.accumulator.kinds.spec import Need
+from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.catalogue import parse
 from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric
-from streameval.catalogue.signature import Reads
 from streameval.config.options import (
     AttributeOptions,
     DeadLetterOptions,
@@ -197,7 +198,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _overlap(self) -> tuple[Metric, ...]:
         """The metric that tells how far the lists of rankers were shown; none without rankers."""
-        depth = make_plan(self._named(), self.depth, self.max_items).depth
+        depth = make_plan(self._named(), self.depth, self.max_items).limits.depth
         cut = "" if depth is None else f"@{depth}"
         return (parse(f"overlap{cut}"),) if self.event.rankers else ()
 
@@ -226,10 +227,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         `given`: as in `inputs`.
         """
         inputs = self.inputs(given)
-        needs = map(self._users_kept, self.families())
-        users = next((need for need in needs if need), False)
+        needs = chain.from_iterable(map(self._needs, self.families()))
         metrics = *self._named(), *self._overlap()
-        return Accumulator(*metrics, **inputs, depth=self.depth, experiment=users)
+        return Accumulator(*metrics, **inputs, depth=self.depth, needs=dict.fromkeys(needs))
 
     def accumulators(
         self, given: Mapping[str, Any] = _NOTHING
@@ -244,18 +244,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     *self._overlap(),
                     **inputs,
                     depth=depth,
-                    experiment=self._users_kept(group),
+                    needs=self._needs(group),
                 ),
             )
             for group in self.families()
         ]
 
-    def _users_kept(self, family: KeptFamily) -> bool | PrePeriod:
-        """Whether an analysis needs the users of each slice of a family, and what they did when."""
-        for analysis, settings in configured(self):
-            if analysis.users is not None and (need := analysis.users(settings, family)):
-                return need
-        return False
+    def _needs(self, family: KeptFamily) -> list[Need]:
+        """What the analyses keep of a family besides the statistics of its metrics."""
+        return [
+            need
+            for analysis, settings in configured(self)
+            if analysis.needs is not None
+            for need in analysis.needs(settings, family)
+        ]
 
     def kept(self) -> Kept:
         """What it counts, for the checks of analyses."""
@@ -270,7 +272,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def kept_depth(self) -> int | None:
         """Ranks kept of every list; None for whole lists."""
-        return make_plan(self._named(), self.depth, self.max_items).depth
+        return make_plan(self._named(), self.depth, self.max_items).limits.depth
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be equal to resume from a checkpoint, as plain values."""
@@ -307,7 +309,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _named(self) -> list[Metric]:
         return [parse(text) for text in (*self.metrics, *(options.name for options in self.metric))]
 
-    def reads(self) -> set[Reads]:
+    def reads(self) -> set[str]:
         """The statistics that the metrics read."""
         return {metric.definition.reads for metric in self._named()}
 

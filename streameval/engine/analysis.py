@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from streameval.accumulator.plan import PrePeriod
+from streameval.accumulator.kinds.spec import Need
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.views import FamilyView
@@ -189,9 +189,8 @@ class Analysis(NamedTuple, Generic[S, R]):
         answers: type of the answer.
         about: what the answer is, for OpenAPI.
         is_alone: whether the answer has a path of its own, instead of a key among the values.
-        users: whether a family keeps the users of each slice, not only their number; a PrePeriod if
-            also what they did before. None: no family does. Reports of `evaluate` leave out an
-            analysis that needs them.
+        needs: what a family keeps besides the statistics of its metrics. None: nothing. Reports of
+            `evaluate` leave out an analysis that needs something.
         line: what `check` says about the settings; None: nothing.
         baseline: label whose values are compared, and the value that is the control.
     """
@@ -209,7 +208,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     answers: Any
     about: str
     is_alone: bool = False
-    users: Callable[[S, KeptFamily], bool | PrePeriod] | None = None
+    needs: Callable[[S, KeptFamily], Iterable[Need]] | None = None
     line: Callable[[S], str | None] = _has_no_line
     baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
 

@@ -10,7 +10,7 @@ import msgspec
 from streameval.accumulator.advice import cell_advice
 from streameval.accumulator.doubts import Advice
 from streameval.accumulator.reading_intervals import interval_method
-from streameval.accumulator.readings import readings_of, statistics_of
+from streameval.accumulator.readings import readings_of, statistic_names
 from streameval.accumulator.table import Table
 from streameval.engine.analysis import (
     Finding,
@@ -253,7 +253,7 @@ class SnapshotCapture:
         else:
             table, start = view.window(span, clock), clock - span
         since = tuple(
-            _complete_since(added, statistics_of(metric, table), start)
+            _complete_since(added, statistic_names(metric, table), start)
             for metric in view.spec.metrics
         )
         window = LIFETIME if span is None else self._layout.windowing.name(span)

@@ -575,7 +575,7 @@ class EventCounter:
         rankers = self.layout.rankers
         lists = lists_by_ranker(decoded, rankers)
         values = [
-            spec.table.event_values(lists.batch) if spec.table.plan.events else None
+            spec.table.event_values(lists.batch) if spec.table.plan.formulas else None
             for spec in self.layout.families
         ]
         return CountedLists(lists, 1 + len(rankers), values)

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator.formulas import EventValues
+from streameval.accumulator.kinds.events import overlap_metric
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import SHOWN
 from streameval.engine.windows.labels import Labels
@@ -88,7 +89,8 @@ def slices_by(family: SliceTable, *names: str | None) -> dict[Labels, list[int]]
     """
     columns = [None if name is None else family.names.index(name) for name in names]
     ranker = None
-    if RANKER in family.names and RANKER not in names and family.table.plan.overlap is not None:
+    overlap = overlap_metric(family.table.plan.specs)
+    if RANKER in family.names and RANKER not in names and overlap is not None:
         ranker = family.names.index(RANKER)
     slices = defaultdict[Labels, list[int]](list)
     for number, labels in family.labels.items():

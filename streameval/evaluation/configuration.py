@@ -68,7 +68,7 @@ def config_of(
         fitting = [
             pair
             for pair in tables
-            if pair.analysis.users is None
+            if pair.analysis.needs is None
             and not any(pair.analysis.check(pair.settings, config.kept()))
         ]
         return with_analyses(config, fitting)

@@ -18,7 +18,7 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.accumulator.plan import PrePeriod
+from streameval.accumulator.kinds.experiment import PrePeriod
 from streameval.catalogue.context import Given
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import absent_module

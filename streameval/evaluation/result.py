@@ -12,7 +12,8 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.intake import checked_batch
-from streameval.accumulator.readings import audiences, readings_of
+from streameval.accumulator.kinds.users import audiences
+from streameval.accumulator.readings import readings_of
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import Unreadable

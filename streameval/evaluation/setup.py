@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.plan import PrePeriod, make_plan
+from streameval.accumulator.kinds.experiment import PrePeriod
+from streameval.accumulator.plan import make_plan
 from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Analysis, configured
@@ -217,7 +218,7 @@ class Setup(NamedTuple):
         if given.kind == "aligned":
             return listed_events(given, options)
         if given.kind == "scores":
-            depth = make_plan(self.metrics, None, MAX_ITEMS).depth
+            depth = make_plan(self.metrics, None, MAX_ITEMS).limits.depth
             return scored_events(given, depth, options, needs)
         return joined_rows(given, options, fields, needs, every)
 

@@ -6,16 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.events import Batch, Id
+from streameval.events.ids import IdKind
 from streameval.events.lazy import LazyColumn
 from streameval.events.ragged import IdColumn
 from streameval.statistics.arrays import IntArray, group_sum, place_values
-from streameval.statistics.options import ExposuresOptions
+from streameval.statistics.asked import Asking, CellOptions
+from streameval.statistics.options import MAX_ITEMS
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of
 from streameval.statistics.scores import relevant_items
@@ -24,6 +26,48 @@ from streameval.statistics.vocabulary import Items
 
 _FIRST = 1_000
 """Items that `meets` looks up first."""
+
+
+Exposed: TypeAlias = Literal["items", "users", "users_with_hits"]
+"""What is counted: items shown, users who were shown an item, or users with a hit."""
+
+
+class ExposuresOptions(CellOptions, frozen=True, kw_only=True):
+    """Options of a statistic of items shown; only equal options merge.
+
+    Attributes:
+        cutoff: cut-off k; None for the whole list.
+        max_items: largest number of distinct items of a cell that are counted exactly.
+        of: what is counted; a user has the rank of the list's first item or first hit.
+    """
+
+    cutoff: int | None = None
+    max_items: int = MAX_ITEMS
+    of: Exposed = "items"
+
+    @classmethod
+    def asked_by(cls, metric: Asking, max_items: int) -> Self:
+        """See `CellOptions`."""
+        of: Exposed = "items"
+        if metric.reads == "users":
+            of = "users" if metric.values["having"] == "item" else "users_with_hits"
+        return cls(cutoff=metric.k, max_items=max_items, of=of)
+
+    @property
+    def recommended(self) -> slice | None:
+        """See `CellOptions`."""
+        return slice(self.cutoff) if self.of == "items" else None
+
+    def make(self, items: Items, _attributes: Mapping[str, Any]) -> ItemsShown:
+        """See `CellOptions`."""
+        return ItemsShown(self, items)
+
+    def user_ids(self, statistic: ItemsShown) -> IdKind | None:
+        """See `CellOptions`."""
+        if self.of == "items":
+            return None
+        users = statistic.items.named(statistic.relations["shown"].columns[1][:1])
+        return next(("text" if isinstance(user, str) else "integer" for user in users), None)
 
 
 class ItemsShown(Statistic):
@@ -141,6 +185,16 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def distinct(self) -> float:
         """Distinct items shown; an estimate where `estimated`."""
         return self.codes.size / self.share
+
+    @property
+    def by_problem(self) -> str | None:
+        """The reason, in a sentence, that `by` would be wrong; None without one."""
+        if not self.estimated:
+            return None
+        return (
+            "Only a sample of the items was counted, and values without an item in it are not "
+            "seen: raise max_items above the number of items that are shown."
+        )
 
     def by(self, values_of: Callable[[Id], Sequence[str]]) -> Exposures:
         """The values of the items shown, each as often as its items; exact counts only.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import (
@@ -21,10 +23,16 @@ from streameval.statistics.arrays import (
 )
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
-from streameval.statistics.options import GroupsOptions
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import Terms, add_sums, lists_with_users, owner_totals, sums_of
+from streameval.statistics.terms import (
+    Terms,
+    add_sums,
+    lists_with_users,
+    owner_totals,
+    restore_sums,
+    sums_of,
+)
 from streameval.statistics.users import ListUsers, user_groups
 from streameval.statistics.vocabulary import Items
 
@@ -35,6 +43,28 @@ _DENSE: Final = 8
 
 MOST_DAYS: Final = 90
 """Event days kept per cell; older days are added to the oldest of them."""
+
+
+class GroupsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of sums by user group.
+
+    Attributes:
+        groups: number of user groups, a power of 2.
+        daily: whether sums are kept by event day.
+        metrics: `Metric.per_list` of each metric.
+    """
+
+    groups: int = 256
+    daily: bool = True
+    metrics: tuple[str, ...] = ()
+
+    def within(self, other: GroupsOptions) -> bool:
+        """Whether the sums of `other` can be merged into sums with these options.
+
+        Groups are the lower bits of a hash, so many groups can be merged into fewer.
+        """
+        finer = other.groups >= self.groups and other.daily >= self.daily
+        return finer and self.metrics == other.metrics
 
 
 class Groups(Statistic):
@@ -72,11 +102,8 @@ class Groups(Statistic):
             for name, relation in self.relations.items():
                 self.relations[name] = _from_day(relation, goals)
 
-    def take(self, users: ListUsers, terms: Sequence[Terms], columns: Sequence[int]) -> None:
-        """Add lists.
-
-        `columns`: for each metric, its column in the terms.
-        """
+    def take(self, users: ListUsers, terms: Sequence[Terms]) -> None:
+        """Add lists, with the terms of each metric."""
         groups, width = user_groups(users.hashes, self.options.groups), self.options.groups
         nameless = (~users.named).astype(np.int64)
         keys = [users.cells, users.days, nameless]
@@ -92,10 +119,21 @@ class Groups(Statistic):
         index, rest = np.divmod(owners, span * width)
         keys = [known[index], rest // width + first, rest % width]
         owner = np.where(users.grouped, owner, owners.size)
-        totals, exact = owner_totals(owners.size, owner, terms, columns)
+        totals, exact = owner_totals(owners.size, owner, terms, self.options.metrics)
         add_sums(self.relations["sums"], keys, totals)
         for (who, *others), counts in exact:
             self.relations["exact"].add([*(key[who] for key in keys), *others], counts)
+
+    def restore(
+        self,
+        saved: Sequence[Sequence[Ext]],
+        cells: IntArray,
+        _codes: IntArray,
+        metrics: Sequence[str],
+        without: Collection[str] = (),
+    ) -> None:
+        """See `Statistic`; the sums may be of other metrics."""
+        restore_sums(self, saved, metrics, cells, without)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may have more groups or days."""

@@ -5,18 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.options import PairingsOptions
+from streameval.statistics.asked import CellOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
+
+MAX_PAIRS: Final = 1_000_000
+
+
+class PairingsOptions(CellOptions, frozen=True, kw_only=True):
+    """Options of a statistic of pairings; only equal options merge.
+
+    Attributes:
+        cutoff: cut-off k; None for the whole list.
+        max_rows: largest number of pairs of item and length that a cell counts exactly.
+    """
+
+    cutoff: int | None = None
+    max_rows: int = MAX_PAIRS
+
+    def make(self, items: Items, _attributes: Mapping[str, Any]) -> ItemPairings:
+        """See `CellOptions`."""
+        return ItemPairings(self, items)
 
 
 class ItemPairings(Statistic):

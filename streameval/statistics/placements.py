@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from streameval.events import Batch, Id
 from streameval.events.digests import blake2b
 from streameval.statistics.arrays import IntArray, up_to
-from streameval.statistics.options import PlacementsOptions
+from streameval.statistics.asked import Asking, CellOptions
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
@@ -25,6 +25,34 @@ KindsOf: TypeAlias = Callable[[Id], tuple[str, ...]]
 
 Discount: TypeAlias = Literal["log2", "none"]
 """Worth of a rank: 1 / log2(rank + 1), or 1."""
+
+
+class PlacementsOptions(CellOptions, frozen=True, kw_only=True):
+    """Options of a statistic of placements; only equal options merge.
+
+    Attributes:
+        by: name of the attribute that gives the kinds.
+        type: the type of interactions that count; "" for all types.
+    """
+
+    by: str = ""
+    type: str = ""
+
+    @classmethod
+    def asked_by(cls, metric: Asking, max_items: int) -> Self:  # noqa: ARG003  ranks need no cap
+        """See `CellOptions`."""
+        return cls(by=metric.attribute or "", type=str(metric.values["type"]))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """See `CellOptions`."""
+        return (f"attributes.{self.by}",)
+
+    def make(self, items: Items, attributes: Mapping[str, Any]) -> ItemPlacements:
+        """See `CellOptions`."""
+        made = ItemPlacements(self, items)
+        made.kinds_of = attributes[self.by].of
+        return made
 
 
 class ItemPlacements(Statistic):

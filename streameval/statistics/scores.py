@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, repeat
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -12,21 +12,61 @@ import numpy as np
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+from streameval.statistics.asked import CellOptions
 from streameval.statistics.distributions import (
     BINNED,
     BITS,
+    CAP,
     BinnedFloats,
     bins_of,
     floats_of_keys,
 )
-from streameval.statistics.options import RankSumsOptions, ScoresOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
+Positive: TypeAlias = Literal["relevant", "one"]
+"""Positive items: those with a gain above 0 (an id has gain 1), or with a gain of exactly 1."""
+
+
+class RankSumsOptions(CellOptions, frozen=True, kw_only=True):
+    """Options of a statistic of rank sums; only equal options merge.
+
+    Attributes:
+        positive: which items are positive; an item without an interaction is negative.
+        single: whether scores are rounded to 32-bit floats, which creates more ties.
+        type: the type of interactions that count; "" for all types.
+    """
+
+    positive: Positive = "relevant"
+    single: bool = False
+    type: str = ""
+
+    def make(self, items: Items, _attributes: Mapping[str, Any]) -> Statistic:
+        """See `CellOptions`."""
+        return RankSumsOfLists(self, items)
+
+
+class ScoresOptions(CellOptions, frozen=True, kw_only=True):
+    """Options of a statistic of scores; only equal options merge.
+
+    Attributes:
+        positive: see `RankSumsOptions`, likewise `single` and `type`.
+        cap: largest number of distinct scores of a cell; beyond it, all its scores are binned.
+    """
+
+    positive: Positive = "relevant"
+    single: bool = False
+    type: str = ""
+    cap: int = CAP
+
+    def make(self, items: Items, _attributes: Mapping[str, Any]) -> Statistic:
+        """See `CellOptions`."""
+        return ScoredItems(self, items)
+
 
 def samples(
-    batch: Batch, options: RankSumsOptions, cells: Cells
+    batch: Batch, options: RankSumsOptions | ScoresOptions, cells: Cells
 ) -> Iterator[tuple[IntArray, Ragged, BoolArray]]:
     """The scored items of a batch, of some thousand lists at a time.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.events import Batch
 from streameval.events.errors import UnlikeStateError
@@ -204,6 +205,29 @@ class Statistic:
         if not additive:
             for upper, part in parts.items():
                 targets[upper].merge(part)
+
+    def restore(
+        self,
+        saved: Sequence[Sequence[Ext]],
+        cells: IntArray,
+        codes: IntArray,
+        metrics: Sequence[str],  # noqa: ARG002  only sums have columns by metric
+        without: Collection[str] = (),  # noqa: ARG002  likewise
+    ) -> None:
+        """Fill an empty statistic from saved relations.
+
+        Args:
+            saved: the relations.
+            cells: the new number of each saved cell.
+            codes: the code of each saved item.
+            metrics: those of saved sums.
+            without: metrics that start empty.
+
+        Raises:
+            ValueError: the relations are not valid.
+        """
+        for (name, relation), columns in zip([*self.relations.items()], saved, strict=True):
+            self.relations[name] = relation.restore(columns, cells, codes)
 
     def item_codes(self, cells: IntArray) -> IntArray:
         """Codes of the items in these cells, with repeats."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from streameval.statistics.arrays import FloatArray, IntArray, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
-from streameval.statistics.lists import Lists
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.statistic import Statistic
 
@@ -20,33 +19,18 @@ Values: TypeAlias = tuple[FloatArray, IntArray]
 """Numerators and denominators, shape (n,) each."""
 
 
-class SummedMetric(NamedTuple):
-    """A metric whose values of lists are summed.
-
-    Attributes:
-        column: index of the metric among those summed.
-        largest: largest value that is rounded to UNIT; larger ones are summed exactly.
-        values: numerators and denominators of lists.
-        items: denominators of items at explicit positions, from their ranks.
-    """
-
-    column: int
-    largest: float
-    values: Callable[[Lists], Values]
-    items: Callable[[IntArray], IntArray]
-
-
 class Terms(NamedTuple):
     """The terms of some lists of a batch for one metric.
 
     Attributes:
         rows: indices of the lists in the batch.
-        column: see `SummedMetric`, likewise `largest`.
+        metric: the text of the metric, without parameters of its summary.
+        largest: largest value that is rounded to UNIT; larger ones are summed exactly.
         numerators: one per list, likewise `denominators`.
     """
 
     rows: IntArray
-    column: int
+    metric: str
     largest: float
     numerators: FloatArray
     denominators: IntArray
@@ -84,7 +68,7 @@ def restore_sums(
     """Fill an empty statistic of sums from saved relations, which may be of other metrics.
 
     Args:
-        statistic: sums by user or user group.
+        statistic: sums by user or user group; its options have `metrics`, the texts of them.
         saved: the relations.
         metrics: theirs, ascending.
         cells: the new number of each saved cell.
@@ -94,10 +78,10 @@ def restore_sums(
         ValueError: the relations are not valid.
     """
     options: Any = statistic.options
-    twin = type(statistic)(replace(options, metrics=tuple(metrics)), statistic.items)
+    other = type(statistic)(replace(options, metrics=tuple(metrics)), statistic.items)
     loaded = {
-        name: empty.restore(columns, cells, np.zeros(0, np.int64))
-        for (name, empty), columns in zip([*twin.relations.items()], saved, strict=True)
+        name: relation.restore(columns, cells, np.zeros(0, np.int64))
+        for (name, relation), columns in zip([*other.relations.items()], saved, strict=True)
     }
     columns, keys = loaded["sums"].columns, statistic.shapes["sums"].keys
     index = {metric: at for at, metric in enumerate(metrics) if metric not in without}
@@ -109,8 +93,8 @@ def restore_sums(
     ]
     add_sums(statistic.relations["sums"], columns[:keys], counts)
     if "exact" in loaded:
-        here = {metric: at for at, metric in enumerate(options.metrics)}
-        goals = [here.get(metric, -1) if metric in index else -1 for metric in metrics]
+        at = {metric: number for number, metric in enumerate(options.metrics)}
+        goals = [at.get(metric, -1) if metric in index else -1 for metric in metrics]
         columns = loaded.pop("exact").columns
         column = np.array([*goals, -1])[columns[keys]]
         rows = [each[column >= 0] for each in (*columns[:keys], column, *columns[keys + 1 :])]
@@ -123,7 +107,7 @@ def owner_totals(
     owners: int,
     owner: IntArray,
     terms: Sequence[Terms],
-    columns: Sequence[int],
+    metrics: Sequence[str],
     limit: float | None = None,
 ) -> tuple[list[IntArray], list[tuple[list[IntArray], list[IntArray]]]]:
     """The sums of the terms of lists by owner.
@@ -132,7 +116,7 @@ def owner_totals(
         owners: number of owners.
         owner: of each list of the batch; lists of the owner `owners` are in no sum.
         terms: those of the lists.
-        columns: for each metric, its column in the terms.
+        metrics: texts of those that are summed.
         limit: of the values, which are rounded to UNIT; None sums those that are unbounded or large
             exactly instead.
 
@@ -140,15 +124,15 @@ def owner_totals(
         The numerators of each metric, then the denominators of each, one integer per owner; of the
         values that are summed exactly, owners, metrics and exponents, and their parts.
     """
-    index_of = {column: index for index, column in enumerate(columns)}
+    index_of = {metric: index for index, metric in enumerate(metrics)}
     # Lists without an owner are summed in an extra last column, which is left out.
-    totals = np.zeros((2, len(columns), owners + 1), np.int64)
+    totals = np.zeros((2, len(metrics), owners + 1), np.int64)
     exact: list[tuple[list[IntArray], list[IntArray]]] = []
     shared: dict[tuple[int, bytes], IntArray] = {}
-    for rows, column, largest, numerators, denominators in terms:
-        if column not in index_of:
+    for rows, metric, largest, numerators, denominators in terms:
+        if metric not in index_of:
             continue
-        index, of_list, values = index_of[column], owner[rows], numerators
+        index, of_list, values = index_of[metric], owner[rows], numerators
         if limit is not None:
             values = np.clip(values, -limit, limit)
         else:

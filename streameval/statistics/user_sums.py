@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
+import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, GroupSums
-from streameval.statistics.options import UserSumsOptions
+from streameval.statistics.options import MOST_USERS
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import Terms, add_sums, lists_with_users, owner_totals, sums_of
+from streameval.statistics.terms import (
+    Terms,
+    add_sums,
+    lists_with_users,
+    owner_totals,
+    restore_sums,
+    sums_of,
+)
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -54,6 +63,20 @@ class UserTotals(NamedTuple):
         whole = sums(group, np.rint(values / UNIT).astype(np.int64), groups)
         counts = sums(group, np.ones_like(group), groups)
         return GroupSums(np.zeros(1, np.int64), np.array([whole * UNIT]), counts[None, :])
+
+
+class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of sums by user.
+
+    Attributes:
+        max_users: largest number of users kept per cell.
+        metrics: `Metric.per_list` of each metric.
+        days: the only event days that count, the second one excluded; None: all.
+    """
+
+    max_users: int = MOST_USERS
+    metrics: tuple[str, ...] = ()
+    days: tuple[int, int] | None = None
 
 
 class UserSums(Statistic):
@@ -109,11 +132,8 @@ class UserSums(Statistic):
             names = dict.fromkeys(filter(None, self.cells.tolist()), 0)
         super().rename(names)
 
-    def take(self, users: ListUsers, terms: Sequence[Terms], columns: Sequence[int]) -> None:
-        """Add lists.
-
-        `columns`: for each metric, its column in the terms.
-        """
+    def take(self, users: ListUsers, terms: Sequence[Terms]) -> None:
+        """Add lists, with the terms of each metric."""
         inside = np.ones(users.cells.size, np.bool_)
         if self.options.days is not None:
             first, end = self.options.days
@@ -132,9 +152,20 @@ class UserSums(Statistic):
         owner[here] = codes
         # Only in the past are there values without bounds: they explain, and are not estimated.
         limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
-        totals, _ = owner_totals(every.size, owner, terms, columns, limit)
+        totals, _ = owner_totals(every.size, owner, terms, self.options.metrics, limit)
         at, user = np.divmod(every, ids.size)
         add_sums(self.relations["sums"], [known[at], ids[user]], totals)
+
+    def restore(
+        self,
+        saved: Sequence[Sequence[Ext]],
+        cells: IntArray,
+        _codes: IntArray,
+        metrics: Sequence[str],
+        without: Collection[str] = (),
+    ) -> None:
+        """See `Statistic`; the sums may be of other metrics."""
+        restore_sums(self, saved, metrics, cells, without)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may keep more users or fewer."""

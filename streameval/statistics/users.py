@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
+import msgspec
 import numpy as np
 
 from streameval.events import Batch, Id
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
-from streameval.statistics.options import UsersOptions
+from streameval.statistics.options import MOST_USERS
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
@@ -152,6 +153,16 @@ class UserSample(NamedTuple):
     first: IntArray
     last: IntArray
     threshold: int
+
+
+class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a statistic of users; only equal options merge.
+
+    Attributes:
+        max_users: largest number of users kept per cell.
+    """
+
+    max_users: int = MOST_USERS
 
 
 class Users(Statistic):

@@ -16,7 +16,8 @@ from msgspec.structs import fields, replace
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import formula
 from streameval.accumulator.intake import checked_batch
-from streameval.accumulator.plan import make_plan, tells_unshown
+from streameval.accumulator.kinds.events import is_overlap
+from streameval.accumulator.plan import make_plan
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of, parse
@@ -142,7 +143,7 @@ def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
 
 def has_a_value(metric: Metric, _: Events) -> str | None:
     """Some events give it a value; otherwise the other laws would hold vacuously."""
-    events = traffic(40, unshown=tells_unshown(metric))
+    events = traffic(40, unshown=is_overlap(metric))
     # Metrics that compare lists need two of equal length.
     tries = (events, *([event] * times for event in events for times in (1, 2)))
     if all(math.isnan(value_of(count_events(metric, some))) for some in tries):
@@ -430,7 +431,7 @@ def check_metric(
                 events,
                 seed=seed,
                 plain=name == "within its bounds",
-                unshown=tells_unshown(checked),
+                unshown=is_overlap(checked),
             )
             _check(checked, name, law, drawn)
 

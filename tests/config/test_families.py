@@ -98,7 +98,7 @@ def test_every_metric_is_in_one_family_without_a_segment(
 def test_all_families_keep_the_same_ranks() -> None:
     deep = MetricOptions(name="recall@50", labels=[])
     families = _config(deep, metrics=["hits@5"]).accumulators()
-    assert {family_.table.plan.depth for _, family_ in families} == {50}
+    assert {family_.table.plan.limits.depth for _, family_ in families} == {50}
 
 
 def test_windows_are_as_configured_in_ascending_order() -> None:

@@ -10,7 +10,8 @@ from statistics import mean
 import pytest
 
 from streameval import Accumulator, Event, Intervals, Popularity, gap, metric, metric_at
-from streameval.accumulator import plan
+from streameval.accumulator.kinds import user_sums
+from streameval.accumulator.kinds.user_sums import user_sums_of
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricTextError
@@ -91,7 +92,7 @@ TEXTS = (
 def test_above_the_cap_any_order_split_and_load_gives_the_same_bits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_USERS", 3)
+    monkeypatch.setattr(user_sums, "MOST_USERS", 3)
     events = stream(40)
     for seed, intervals in enumerate((None, Intervals(groups=16)) * 2):
         laws.however_counted(TEXTS, events, random.Random(seed), intervals)
@@ -101,7 +102,7 @@ def test_above_the_cap_any_order_split_and_load_gives_the_same_bits(
 def test_above_the_cap_the_mean_is_that_of_the_users_with_small_hashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_USERS", 128)
+    monkeypatch.setattr(user_sums, "MOST_USERS", 128)
     text = "hit_rate(per=user)@1"
     inside, worlds = 0, 40
     for world in range(worlds):
@@ -247,6 +248,6 @@ def test_another_table_of_items_empties_only_the_sums_that_read_it() -> None:
     fresh = Accumulator(*texts, popularity=new)
     table = fresh.table.empty()
     assert table.load(data, [0], empty_unlike=True) == {"usersums:tail_percentage@1"}
-    assert table.user_sums is not None
-    assert table.user_sums.over("hit_rate@1", [0]).means.mean() == 0.5
-    assert not table.user_sums.over("tail_percentage@1", [0]).users
+    sums = user_sums_of(parse("hit_rate(per=user)@1"), table)
+    assert sums.over("hit_rate@1", [0]).means.mean() == 0.5
+    assert not sums.over("tail_percentage@1", [0]).users

@@ -52,7 +52,7 @@ def _counted(
 
 def _pane(cells: Sequence[int], max_items: int = 1_000_000) -> Table:
     whole = _counted(cells, max_items=max_items)
-    pane = whole.empty(whole.plan.of_pane)
+    pane = whole.empty(whole.plan.at("pane"))
     pane.add(whole)
     return pane
 

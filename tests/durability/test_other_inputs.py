@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from streameval.accumulator.kinds.groups import groups_of
 from streameval.accumulator.readings import readings_of
 from streameval.checkpoints.store import Store
 from streameval.config.config import Config
@@ -19,6 +20,7 @@ from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.durability.checkpointing import LoneMember, P, after, with_policy
 from tests.durability.process import FIELDS, digests
+from tests.present import present
 
 RESTART = with_policy("on_other_inputs", "restart")
 FEW = "item,value\na,3\nb,1\n"
@@ -134,10 +136,10 @@ def test_intervals_of_a_restarted_metric_forget_what_the_old_input_counted(
     days = state.families["labels"].copied().users
     assert days is not None
     for table in days.days.values():
-        assert table.groups is not None
+        groups = present(groups_of(table))
         cells = table.cells.tolist()
-        assert table.groups.summed("ndcg@1", cells).denominators.sum() == 10
-        assert table.groups.summed(reader.metric, cells).denominators.sum() == 0
+        assert groups.summed("ndcg@1", cells).denominators.sum() == 10
+        assert groups.summed(reader.metric, cells).denominators.sum() == 0
 
 
 @of_each_reader

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Event, Intervals
-from streameval.accumulator.plan import PANE_GROUPS
+from streameval.accumulator.kinds.groups import PANE_GROUPS, groups_of
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
 from streameval.events.records import Partition
@@ -87,7 +87,7 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
     seen = views(of)
     table = seen.window(5 * MINUTE, of.clock or 0)
     cells = seen.slices(table)
-    sums, *_ = present(table.groups).of("ctr", cells)
+    sums, *_ = present(groups_of(table)).of("ctr", cells)
     clock = (of.clock or 0) // MINUTE * MINUTE
     kept = [value for value in values if json.loads(value)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
     fine = present(_accumulated(kept, "a").groups("ctr"))
@@ -101,7 +101,7 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
 def test_days_are_those_of_the_events() -> None:
     of = fed(LAYOUT, _log(1_000))
     table = views(of).lifetime()
-    sums = present(table.groups).of("ctr", table.cells)
+    sums = present(groups_of(table)).of("ctr", table.cells)
     assert [sums_.days.tolist() for sums_ in sums] == [[9, 10], [9, 10]]
 
 
@@ -113,7 +113,7 @@ def test_days_are_those_of_the_events_even_ahead_of_the_clock() -> None:
         times.append(times[-1] + draw.choice([1, 1, 1, 40, 7_000]))
     values = [record(ts=at, id=f"e{at}", variant="a", user=f"u{at}") for at in times]
     table = views(fed(LAYOUT, values, range(0, len(values), 50))).lifetime()
-    (sums,) = present(table.groups).of("ctr", table.cells)
+    (sums,) = present(groups_of(table)).of("ctr", table.cells)
     expected = present(_accumulated(values, "a").groups("ctr"))
     assert np.array_equal(sums.days, expected.days)
     assert np.array_equal(sums.denominators, expected.denominators)
@@ -126,7 +126,7 @@ def test_wrong_days_far_ahead_do_not_replace_those_of_the_log() -> None:
         wrong = record(ts=(400 + day) * DAY, id=f"wrong{day}", variant="a", user="u1")
         values.insert(100 + 8 * day, wrong)
     table = views(fed(LAYOUT, values)).lifetime()
-    sums = present(table.groups).of("ctr", table.cells)
+    sums = present(groups_of(table)).of("ctr", table.cells)
     assert [group_sums.days.tolist() for group_sums in sums] == [[9, 10], [9, 10]]
 
 
@@ -142,7 +142,7 @@ def test_a_state_without_intervals_continues_with_empty_ones(
     after.restore(PLACE, {PLACE: 200}, parts(before))
     after.apply(batch(values[200:], start=200))
     table = views(after).lifetime()
-    sums = present(table.groups).of("ctr", table.cells)
+    sums = present(groups_of(table)).of("ctr", table.cells)
     kept = sum(int(group_sums.denominators.sum()) for group_sums in sums)
     assert kept == 3 * (200 if intervals is None else 400)
     assert sum(table.lists(table.cells).tolist()) == 400

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals
-from streameval.accumulator import plan
+from streameval.accumulator.kinds import user_sums
 from streameval.config.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
@@ -112,7 +112,7 @@ def test_windows_have_the_users_of_their_span() -> None:
 def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "PANE_USERS", 8)
+    monkeypatch.setattr(user_sums, "PANE_USERS", 8)
     rows = events()
     readings = read(ingested(config(), rows))
     assert readings[TEXTS[1], "de", "24h"][2]
@@ -124,7 +124,7 @@ def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
 def test_a_restart_and_another_split_keep_every_value(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_USERS", most)
+    monkeypatch.setattr(user_sums, "MOST_USERS", most)
     rows = events()
     ingest = ingested(config(), rows, 1)
     partition = Partition("events", 0)

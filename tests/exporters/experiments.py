@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from streameval.accumulator.by_user import SliceSums
+from streameval.accumulator.objections import SliceSums
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control

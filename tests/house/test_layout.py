@@ -119,6 +119,8 @@ _ROLES = {
     *("changes", "compare", "evaluate", "plan", "show"),
     # Each analysis has its section, each kind of schema its reader, each kernel both matches.
     *("match", "match_codes", "reader", "section"),
+    # Each kind of statistic has its specifications, their names, and its readings.
+    *("names", "read", "specs"),
     # Cells of a table are joined, and impressions with their interactions.
     "joined",
     # What a source can do, asked by its kind.

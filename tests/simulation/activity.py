@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from streameval.accumulator.activity import Activity
+from streameval.accumulator.kinds.experiment import Activity
 from streameval.analyses.experiments.sample_ratio import ALARM, ratio_evidence
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control

@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.activity import Activity
-from streameval.accumulator.plan import PrePeriod
+from streameval.accumulator.kinds.experiment import Activity, PrePeriod
 from streameval.analyses.experiments.adjustment import CLICKS, LISTS, Before
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control

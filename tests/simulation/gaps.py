@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.by_user import SliceSums
+from streameval.accumulator.objections import SliceSums
 from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.analyses.gaps.words import gap_text
 from streameval.catalogue import parse

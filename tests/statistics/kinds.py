@@ -14,19 +14,17 @@ from hypothesis.strategies import SearchStrategy
 
 from streameval.events import Batch, Event, Id, columns_of
 from streameval.statistics.distributions import Values, ValuesOptions
-from streameval.statistics.exposures import ItemsShown
+from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.hits import Hits
 from streameval.statistics.lists import HitsOptions
-from streameval.statistics.options import (
-    ExposuresOptions,
-    PairingsOptions,
-    PlacementsOptions,
+from streameval.statistics.pairings import ItemPairings, PairingsOptions
+from streameval.statistics.placements import ItemPlacements, PlacementsOptions
+from streameval.statistics.scores import (
+    RankSumsOfLists,
     RankSumsOptions,
+    ScoredItems,
     ScoresOptions,
 )
-from streameval.statistics.pairings import ItemPairings
-from streameval.statistics.placements import ItemPlacements
-from streameval.statistics.scores import RankSumsOfLists, ScoredItems
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 from tests.strategies import WORDS, gains, lists

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from streameval import Accumulator
 from streameval.events import Batch, Id
-from streameval.statistics.exposures import Exposures, ItemsShown
+from streameval.statistics.exposures import Exposures, ExposuresOptions, ItemsShown
 from streameval.statistics.intervals import Audience
-from streameval.statistics.options import ExposuresOptions, UsersOptions
 from streameval.statistics.sample_bounds import Band, evenness, logarithms
-from streameval.statistics.users import Users, user_hashes
+from streameval.statistics.users import Users, UsersOptions, user_hashes
 from streameval.statistics.vocabulary import Items
 from tests.effort import thorough
 from tests.metrics.preparation import user_hash

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Batch
-from streameval.statistics.options import PairingsOptions, ScoresOptions
-from streameval.statistics.pairings import ItemPairings, Pairings
-from streameval.statistics.scores import ScoredItems, Scores
+from streameval.statistics.pairings import ItemPairings, Pairings, PairingsOptions
+from streameval.statistics.scores import ScoredItems, Scores, ScoresOptions
 from streameval.statistics.vocabulary import Items
 from tests.metrics.preparation import pairs_in_order
 

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from streameval import Intervals
-from streameval.accumulator.readings import audiences, readings_of
+from streameval.accumulator.kinds.groups import groups_of
+from streameval.accumulator.kinds.users import audiences
+from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.checkpoints.store import folder_store
 from streameval.engine.windows.views import FamilyView
 from streameval.statistics.arrays import IntArray
 from tests.metrics.preparation import user_hash
+from tests.present import present
 from tests.stores import golden
 
 every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)
@@ -81,8 +84,7 @@ def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> Non
     for event in mine:
         group = user_hash(event.id if event.user is None else event.user) % 256
         expected[event.ts // 86_400][:, group] += event.shown[0] in event.interactions, 1
-    assert table.groups is not None
-    (user_sums,) = table.groups.of("hit_rate@1", cells)
+    (user_sums,) = present(groups_of(table)).of("hit_rate@1", cells)
     assert user_sums.days.tolist() == sorted(expected)
     for day, *sums in zip(
         user_sums.days.tolist(), user_sums.numerators, user_sums.denominators, strict=True

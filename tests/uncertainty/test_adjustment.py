@@ -17,7 +17,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, PrePeriod, compare
 from streameval import plan as plan_of
-from streameval.accumulator import plan
+from streameval.accumulator.kinds import experiment
 from streameval.analyses.experiments.adjustment import adjust
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge
@@ -200,7 +200,7 @@ def users_bytes(ingest: Ingest) -> bytes:
 def test_any_order_split_and_restore_gives_the_same_bytes_and_values(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "EXPERIMENT_USERS", most)
+    monkeypatch.setattr(experiment, "EXPERIMENT_USERS", most)
     events = list(visits())
     ingest, draw = counted(events), random.Random(3)
     found = report_of(ingest)
@@ -356,7 +356,7 @@ def test_values_follow_from_the_lists_of_each_user(
 
     More than 420 users came before, so that half of them are a sample, but fewer in each arm.
     """
-    monkeypatch.setattr(plan, "EXPERIMENT_USERS", most)
+    monkeypatch.setattr(experiment, "EXPERIMENT_USERS", most)
     events = [
         {"variant": ("pilot", "control")[number % 3 % 2]} | event if number % 3 else event
         for event in visits(before=31)
@@ -441,7 +441,7 @@ def test_what_users_did_under_treatment_adjusts_nothing(
     of: str, reason: str | None, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The effect would be taken for eager users; a day that begins anew is no excuse."""
-    monkeypatch.setattr(plan, "EXPERIMENT_USERS", most)
+    monkeypatch.setattr(experiment, "EXPERIMENT_USERS", most)
     log = list(labelled(visits(), of))
     report = report_of(counted(log))
     assert ({row.known for row in report.rows} == {None}) is (reason is not None)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Columns, Event, compare
-from streameval.accumulator.activity import Activity
-from streameval.accumulator.readings import activity
+from streameval.accumulator.kinds.experiment import Activity, activity
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
     ratio_evidence,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Event, Intervals, compare
-from streameval.accumulator.readings import activity
+from streameval.accumulator.kinds.experiment import activity
 from tests.cli.program import json_lines
 from tests.present import present
 

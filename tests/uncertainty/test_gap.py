@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from streameval import Accumulator, Intervals, gap
-from streameval.accumulator.by_user import SliceSums
+from streameval.accumulator.objections import SliceSums
 from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.catalogue import parse
 from streameval.events import Event

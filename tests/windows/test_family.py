@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
-from streameval.accumulator.plan import PANE_GROUPS
-from streameval.accumulator.readings import audiences
+from streameval.accumulator.kinds.groups import PANE_GROUPS, groups_of
+from streameval.accumulator.kinds.users import audiences, distinct_users
 from streameval.engine.windows.family import FamilySpec, LoggedEvents
 from streameval.engine.windows.labels import FoldingOptions
 from streameval.engine.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
@@ -22,6 +22,7 @@ from streameval.events import columns_of
 from streameval.events.errors import DamagedStateError, UnlikeStateError
 from streameval.statistics.groups import MOST_DAYS
 from tests.effort import few_examples
+from tests.present import present
 from tests.windows.logs import (
     BY_USER,
     HOURS,
@@ -284,10 +285,10 @@ def _spec(cap: int = 50) -> FamilySpec:
 def _content(views: FamilyView) -> Content:
     table = views.lifetime()
     cells = views.slices(table)
-    assert table.groups is not None
+    groups = present(groups_of(table))
     content: Content = {}
     for at, cell in enumerate(cells.tolist()):
-        sums = [table.groups.of(metric, cells)[at] for metric in METRICS]
+        sums = [groups.of(metric, cells)[at] for metric in METRICS]
         audience = audiences(table, cells)[at]
         content[views.labels(cell)] = [
             [[column.tolist() for column in user_sums] for user_sums in sums],
@@ -332,13 +333,13 @@ def test_panes_keep_few_groups_and_neither_days_nor_users() -> None:
     log = [(3 * DAY + at * MINUTE, ("a", "p")) for at in range(0, 600, 2)]
     copy = fed(log, _spec()).family.copied()
     for place, table in copy.panes.items():
-        assert table.audience is None
+        assert distinct_users(table) is None
         if place == PAST_PANE:
-            assert table.groups is None
+            assert groups_of(table) is None
         else:
-            assert table.groups is not None
-            assert table.groups.options.groups == PANE_GROUPS
-            assert {row[1] for row in table.groups.relations["sums"].rows()} == {0}
+            groups = present(groups_of(table))
+            assert groups.options.groups == PANE_GROUPS
+            assert {row[1] for row in groups.relations["sums"].rows()} == {0}
     assert copy.users is not None
     assert list(copy.users.days) == [3]
 

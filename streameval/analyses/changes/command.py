@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 from typer import Option
 
-from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.kinds.groups import ungrouped
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import (
     closed_day,

@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.kinds.events import is_overlap
+from streameval.accumulator.kinds.groups import groups_of, summed_together, ungrouped
 from streameval.accumulator.objections import objection_together
-from streameval.accumulator.plan import tells_unshown
-from streameval.accumulator.readings import summed_together
 from streameval.analyses.changes.report import OTHERS, WEEKS, ChangeSettings, ChangesReport
 from streameval.analyses.changes.statistics import (
     Look,
@@ -64,7 +63,7 @@ class SlicedCounts:
         self.metrics = [
             metric
             for metric in family.metrics
-            if ungrouped(metric, family.table) is None and not tells_unshown(metric)
+            if ungrouped(metric, family.table) is None and not is_overlap(metric)
         ]
 
     def values_of(self, label: str | None) -> dict[int, str]:
@@ -82,14 +81,14 @@ class SlicedCounts:
 
     def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
         """The sums of a metric over some slices; `without`: of these, those left out again."""
-        groups = self._family.table.groups
+        groups = groups_of(self._family.table)
         if groups is None:
             return GroupSums(_NOTHING, np.zeros((0, 1)), np.zeros((0, 1), np.int64))
         return summed_together(metric, groups, slices, without)
 
     def traffic(self, slices: Sequence[int]) -> Traffic:
         """The lists of some slices by day."""
-        groups = self._family.table.groups
+        groups = groups_of(self._family.table)
         if groups is None:
             return Traffic(_NOTHING, _NOTHING, _NOTHING)
         return Traffic(*groups.lists_by_day(np.array(slices, np.int64)))
@@ -288,7 +287,7 @@ class ChangeReader:
         behind = frozenset((log, at) for log, at in moment.times.items() if newest - at >= DAY)
         waited_for = moment.times.keys() - {log for log, _ in behind}
         basis = _Basis(until, frozenset(waited_for), frozenset(moment.final))
-        groups = [view.lifetime().groups for view in self._views]
+        groups = [groups_of(view.lifetime()) for view in self._views]
         listed = [0 if sums is None else sums.listed(until) for sums in groups]
         if basis == self._basis:
             late_alone = behind == self._behind

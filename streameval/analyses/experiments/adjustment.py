@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.activity import NEVER
-from streameval.accumulator.plan import PrePeriod
+from streameval.accumulator.kinds.experiment import NEVER, PrePeriod
 from streameval.analyses.experiments.comparison import (
     Comparison,
     Settings,

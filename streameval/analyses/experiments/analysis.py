@@ -12,7 +12,7 @@ from streameval.analyses.experiments.settings import (
     Experiment,
     experiment_line,
     experiment_problems,
-    users_kept,
+    needs,
 )
 from streameval.analyses.experiments.verdicts import Comparisons, Report
 from streameval.engine.analysis import Analysis, Gauge
@@ -162,7 +162,7 @@ EXPERIMENTS: Final = Analysis(
     answer=_answer,
     answers=Comparisons | None,
     about="the configured experiment; None without one.",
-    users=users_kept,
+    needs=needs,
     line=experiment_line,
     baseline=lambda report: (report.label, report.control),
 )

@@ -11,13 +11,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.by_user import (
-    has_user_means,
-    ungrouped,
-    unlike_metrics,
-    user_means_by_group,
-)
-from streameval.accumulator.objections import Objection, objections_to
+from streameval.accumulator.kinds.groups import ungrouped, unlike_metrics
+from streameval.accumulator.kinds.user_sums import has_user_means
+from streameval.accumulator.objections import Objection, objections_to, user_means_by_group
 from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.sample_ratio import lack_ids
 from streameval.catalogue import metric_of

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.by_user import has_user_means, ungrouped, unlike_metrics
+from streameval.accumulator.kinds.groups import ungrouped, unlike_metrics
+from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.reader import (
@@ -197,7 +198,7 @@ def experiment_setup(
     if setup.fields.time is None and (is_dated or named is not None):
         what = "{shares} with dates" if is_dated else f"{{{named}}}"
         raise InputError(what + " needs event time: name its field with {columns.time=FIELD}.")
-    setup = setup._replace(experiment=pre_period_of(experiment, setup.metrics))
+    setup = setup._replace(experiment=pre_period_of(experiment, setup.metrics) or True)
     if setup.config is not None:
         counting = Configured(EXPERIMENTS, experiment)
         setup = setup._replace(config=with_analyses(setup.config, [counting]))

@@ -8,15 +8,13 @@ from operator import is_
 
 import numpy as np
 
-from streameval.accumulator.by_user import has_user_means, ungrouped, user_means_by_group
-from streameval.accumulator.objections import Objection, objections_to
-from streameval.accumulator.plan import tells_unshown
-from streameval.accumulator.readings import (
-    activity,
-    joined,
-    readings_of,
-    summed_together,
-)
+from streameval.accumulator.kinds.events import is_overlap
+from streameval.accumulator.kinds.experiment import activity, activity_metrics, before_experiment
+from streameval.accumulator.kinds.groups import groups_of, summed_together, ungrouped
+from streameval.accumulator.kinds.user_sums import has_user_means
+from streameval.accumulator.kinds.users import distinct_users
+from streameval.accumulator.objections import Objection, objections_to, user_means_by_group
+from streameval.accumulator.readings import joined, readings_of
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.settings import Experiment
@@ -57,7 +55,7 @@ def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
     whole = [family for family in families if family.segment is None]
     metrics = [metric for family in whole for metric in family.metrics]
     everyone = _joined(whole[::-1], None).get("", {}).get("", Variant({}, NOBODY))
-    return [metric for metric in metrics if not tells_unshown(metric)], everyone
+    return [metric for metric in metrics if not is_overlap(metric)], everyone
 
 
 def _joined(
@@ -76,13 +74,13 @@ def _variants_of(
     family: SliceTable, label: str | None, by: str | None
 ) -> Iterator[tuple[Labels, Variant]]:
     table = family.table
-    groups = table.groups
-    if groups is None or table.audience is None:
+    groups = groups_of(table)
+    if groups is None or distinct_users(table) is None:
         return
     metrics = [
         metric
         for metric in family.metrics
-        if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
+        if ungrouped(metric, table) is None and (label == RANKER or not is_overlap(metric))
     ]
     means = [metric for metric in family.metrics if has_user_means(metric, table)]
     audiences = _audiences(family, by, label)
@@ -113,7 +111,7 @@ def _variants_of(
 
 def _audiences(family: SliceTable, *names: str | None) -> dict[Labels, Audience]:
     """Values of labels -> the users of their slices together; empty if users are not kept."""
-    groups, kept = family.table.groups, family.table.audience
+    groups, kept = groups_of(family.table), distinct_users(family.table)
     if groups is None or kept is None:
         return {}
     users, audiences = kept.copy(), {}
@@ -132,16 +130,16 @@ def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
     """
     before: Before | None = None
     for family in families:
-        period, counted = family.table.plan.pre_period, family.table.pre_period
-        if counted is None or period is None or label not in family.names:
+        kept = before_experiment(family.table)
+        if kept is None or label not in family.names:
             continue
-        sums = counted.copy()
+        period, sums = kept[0], kept[1].copy()
         sums.rename({})
         cells = sums.cells
         lists, anonymous = (int(count.sum()) for count in sums.lists(cells))
         totals = {
             metric.text: sums.totals(metric.per_list, cells.tolist())
-            for metric in (*family.table.plan.activity, *family.metrics)
+            for metric in (*activity_metrics(), *family.metrics)
             if metric.per_list in sums.options.metrics
         }
         if before is not None:

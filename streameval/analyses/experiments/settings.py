@@ -10,8 +10,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.accumulator.activity import USER_METRICS, Counted, Judged
-from streameval.accumulator.plan import PrePeriod
+from streameval.accumulator.kinds.experiment import (
+    USER_METRICS,
+    Counted,
+    ExperimentNeed,
+    Judged,
+    PrePeriod,
+)
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Kept, KeptFamily, Problem
@@ -216,20 +221,21 @@ def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]
         yield f"experiment.{error.key}", error.problem
 
 
-def users_kept(experiment: Experiment, family: KeptFamily) -> bool | PrePeriod:
-    """Whether a family has the variants of an experiment, whose users are checked.
+def needs(experiment: Experiment, family: KeptFamily) -> list[ExperimentNeed]:
+    """What a family with the variants of an experiment keeps: their users, which are checked.
 
     If what they did before adjusts its values, the days before it: no segment divides them.
     """
     if family.segment not in {None, experiment.within} or experiment.label not in family.dimensions:
-        return False
-    return pre_period_of(experiment, family.metrics) if family.segment is None else True
+        return []
+    undivided = family.segment is None
+    return [ExperimentNeed(pre_period_of(experiment, family.metrics) if undivided else None)]
 
 
-def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> bool | PrePeriod:
-    """The days that adjust an experiment with these metrics; True if none do."""
+def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> PrePeriod | None:
+    """The days that adjust an experiment with these metrics; None if none do."""
     if experiment.since is None or not experiment.pre_period or experiment.same_users:
-        return True
+        return None
     decide = deciding_metrics(experiment)
     return PrePeriod(
         since=experiment.since,
@@ -245,7 +251,7 @@ def experiment_line(experiment: Experiment) -> str:
         parts.append(f"within {experiment.within}")
     if experiment.since is not None:
         parts.append(f"since {experiment.since}")
-        if isinstance(pre_period_of(experiment, ()), PrePeriod):
+        if pre_period_of(experiment, ()) is not None:
             parts.append(f"adjusted by the {experiment.pre_period} days before")
     if experiment.until is not None:
         parts.append(f"until {experiment.until}")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import asdict, replace
 
-from streameval.accumulator.activity import (
+from streameval.accumulator.kinds.experiment import (
     LISTS_PER_USER,
     NEVER,
     USER_METRICS,

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.accumulator.by_user import has_user_sums
+from streameval.accumulator.kinds.events import is_overlap
+from streameval.accumulator.kinds.user_sums import has_user_sums
 from streameval.accumulator.objections import user_sums
-from streameval.accumulator.plan import tells_unshown
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.table import Table
 from streameval.analyses.gaps.statistics import Gap, gap_of
@@ -167,7 +167,7 @@ def _gaps_by(
     for (*others, value), slices in slices_by(family, *names).items():
         cells[tuple(others)][value] = slices
     for metric in family.metrics:
-        if not has_user_sums(metric, family.table) or tells_unshown(metric):
+        if not has_user_sums(metric, family.table) or is_overlap(metric):
             continue
         for labels, values in cells.items() if not texts or metric.text in texts else ():
             sums = {

@@ -19,8 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator.accumulator import Accumulator
-from streameval.accumulator.by_user import SliceSums
-from streameval.accumulator.objections import user_sums
+from streameval.accumulator.objections import SliceSums, user_sums
 from streameval.accumulator.overlap import Overlap
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.catalogue import metric_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from operator import methodcaller
@@ -14,7 +14,9 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.plan import PRE_PERIOD_PREFIX, USER_SUMS_PREFIX, Plan
+from streameval.accumulator.kinds.experiment import PRE_PERIOD_PREFIX
+from streameval.accumulator.kinds.user_sums import USER_SUMS_PREFIX
+from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import (
@@ -277,7 +279,7 @@ class Family:
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
         plan = spec.table.plan
-        self._users = FamilyUsers(spec.table) if plan.users or plan.user_sums else None
+        self._users = FamilyUsers(spec.table) if plan.at("lifetime").specs else None
         self._pending = counting.pending(spec.name)
         self._fine = self._kept = PAST
         self.clock: int | None = None
@@ -448,11 +450,12 @@ class Family:
         plan = self.spec.table.plan
         users = own_sections.pop(prefix + _USERS, None)
         if self._users is not None and users is None:
-            new.update(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
+            absent = (spec.missing(None, frozenset()) for spec in plan.at("lifetime").specs)
+            new |= _of_user_sums(chain.from_iterable(absent))
         elif self._users is not None:
-            table, missing = self._restore_table(prefix + _USERS, users, plan.of_users)
+            table, missing = self._restore_table(prefix + _USERS, users, plan.at("lifetime"))
             add_users(table, _SLICE_BITS, {0: self._users})
-            new.update(each for each in missing if each.startswith(USER_SUMS_PREFIX))
+            new |= _of_user_sums(missing)
         panes = {name: pane_of(name, self.windowing.pane) for name in sorted(own_sections)}
         if sum(pane.size != DAY for pane in panes.values()) > most_panes:
             raise DamagedStateError(prefix, f"it has {len(panes):,} panes")
@@ -462,7 +465,7 @@ class Family:
                 self._panes[pane], missing = self._restore_table(name, data, _plan_of(pane, plan))
                 new |= missing
             elif self._users is not None:
-                table, _ = self._restore_table(name, data, plan.by_day)
+                table, _ = self._restore_table(name, data, plan.at("day"))
                 self._users.days[pane.start // DAY] = table
         self._admit_loaded()
         return frozenset(new)
@@ -573,9 +576,14 @@ def widest_search(families: Sequence[FamilySpec]) -> Search:
     return widest([spec.table.search for spec in families])
 
 
+def _of_user_sums(missing: Iterable[str]) -> set[str]:
+    """Those of these names that metrics over users read."""
+    return {name for name in missing if name.startswith(USER_SUMS_PREFIX)}
+
+
 def _plan_of(pane: Pane, plan: Plan) -> Plan:
     """The plan of a pane's table; users are kept for the lifetime, outside the panes."""
-    return plan.without_users if pane == PAST_PANE else plan.of_pane
+    return plan.at("past" if pane == PAST_PANE else "pane")
 
 
 def unfit(problem: str, remedy: str) -> UsageError:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from streameval.accumulator.inputs import one_kind
+from streameval.accumulator.kinds.groups import groups_of
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.statistics.arrays import IntArray, distinct
@@ -45,9 +46,9 @@ class FamilyUsers:
     """
 
     def __init__(self, like: Table) -> None:
-        self._like, self._empty = like, like.empty(like.plan.by_day)
+        self._like, self._empty = like, like.empty(like.plan.at("day"))
         self.days: dict[int, Table] = {}
-        self.by_user = by_user_of(like.empty(like.plan.of_users))
+        self.by_user = by_user_of(like.empty(like.plan.at("lifetime")))
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
         self._copied: tuple[int, Mapping[str, ByUser]] | None = None
@@ -102,9 +103,9 @@ class FamilyUsers:
             moved = [cell for cell in table.cells.tolist() if firsts.get(cell, day) > day]
             for cell in moved:
                 first, alone = firsts[cell], table.select(np.array([cell]))
-                if alone.groups is not None:
-                    dated, events = alone.groups.dated(first), alone.events
-                    alone = alone.empty(alone.plan.by_day)
+                if (groups := groups_of(alone)) is not None:
+                    dated, events = groups.dated(first), alone.events
+                    alone = alone.empty(alone.plan.at("day"))
                     alone.set_statistics(dict.fromkeys(alone.statistics, dated), events)
                 self.days[first].add(alone)
             if len(moved) == table.cells.size:
@@ -121,7 +122,7 @@ def by_user_of(table: Table) -> dict[str, ByUser]:
 
 def users_alone(by_user: Mapping[str, ByUser], like: Table) -> Table:
     """Statistics by user as a table that can be saved and loaded."""
-    table = like.empty(like.plan.of_users)
+    table = like.empty(like.plan.at("lifetime"))
     table.set_statistics({name: by_user[name] for name in table.statistics})
     return table
 
@@ -162,7 +163,7 @@ def add_users(table: Table, bits: int, owners: Mapping[int, FamilyUsers]) -> Non
 
 def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[FamilyUsers]) -> None:
     """Add the sums by user group to the days of their owners."""
-    groups = table.groups
+    groups = groups_of(table)
     if groups is None:
         return
     groups.reduce()
@@ -191,7 +192,7 @@ def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[Fa
         owners[owner].day(int(distinct_days[day]))
         for owner, day in map(divmod, used.tolist(), repeat(distinct_days.size))
     ]
-    by_day.distribute(bits, {at: cast("Groups", day.groups) for at, day in enumerate(targets)})
+    by_day.distribute(bits, {at: cast("Groups", groups_of(day)) for at, day in enumerate(targets)})
     for at, part in events.split(bits):
         targets[at].events.merge(part)
     for day_table in targets:

@@ -108,7 +108,7 @@ class FamilyView:
         self._tables: _Folded = {}
         self._days: _Folded = {}
         self._by_user: dict[tuple[int, str], tuple[ByUser, ByUser]] = {}
-        self._nobody = by_user_of(spec.table.empty(spec.table.plan.of_users))
+        self._nobody = by_user_of(spec.table.empty(spec.table.plan.at("lifetime")))
         self._everyone: dict[str, tuple[list[ByUser], ByUser]] = {}
         self._whole: tuple[tuple[object, ...], Table] | None = None
         self._folding = Folding(spec.folding, len(spec.columns))
@@ -144,9 +144,9 @@ class FamilyView:
     def lifetime(self) -> Table:
         """All events together with their users; a cell is a slice."""
         table, plan = self.values(), self.spec.table.plan
-        if not plan.users and not plan.user_sums:
+        if not self._nobody:
             return table
-        days = self._sum(_DAYS, plan.by_day).of({at: day for at, (_, day) in self._days.items()})
+        days = self._sum(_DAYS, plan.at("day")).of({at: day for at, (_, day) in self._days.items()})
         by_user, cached = self._together(), self._whole
         parts = (table, days, *by_user.values())
         if cached is None or not all(map(is_, cached[0], parts)):
@@ -156,7 +156,7 @@ class FamilyView:
 
     def values(self) -> Table:
         """All events without their users; a cell is a slice."""
-        plan = self.spec.table.plan.without_users
+        plan = self.spec.table.plan.at("past")
         tables = {at: table for at, (_, table) in self._tables.items()}
         return self._sum(_LIFETIME, plan).of(tables)
 
@@ -226,7 +226,7 @@ class FamilyView:
 
     def _sum(self, key: Hashable, plan: Plan | None = None) -> RunningSum:
         if key not in self._sums:
-            empty = self.spec.table.empty(plan or self.spec.table.plan.of_pane)
+            empty = self.spec.table.empty(plan or self.spec.table.plan.at("pane"))
             self._sums[key] = RunningSum(empty)
         return self._sums[key]
 

@@ -1,0 +1,214 @@
+"""What a statistic says of itself: its name, what it reads and counts, and what it merges with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
+
+import msgspec
+
+from streameval.accumulator.counting import CountedBatch, SummedMetric
+from streameval.accumulator.inputs import InputIdentities, identities, metric_inputs
+from streameval.catalogue.context import Context
+from streameval.catalogue.grammar import format_value
+from streameval.catalogue.metric import Metric
+from streameval.events.ids import IdKind
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.lists import HitsOptions
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.vocabulary import Items
+
+Scope: TypeAlias = Literal["pane", "past", "day", "lifetime"]
+"""A part of what is counted in windows: a pane, the events before all panes, the sums of an event
+day, or what is kept of each user over the lifetime."""
+
+
+class PlanLimits(msgspec.Struct, frozen=True):
+    """PlanLimits of all statistics of a plan.
+
+    Attributes:
+        depth: ranks kept; None keeps whole lists.
+        max_items: largest number of items whose exposures are counted exactly.
+    """
+
+    depth: int | None
+    max_items: int
+
+
+class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The specification of a statistic: everything that the core knows of it.
+
+    Only `name` and `make` have no default; `count` is that of sums.
+
+    Attributes:
+        scopes: where it is kept in windows.
+        is_optional: whether states that have it merge into states that do not.
+        summed: the metrics whose values it sums, by text; empty unless it is a statistic of sums.
+    """
+
+    scopes: ClassVar[frozenset[Scope]] = frozenset(("pane", "past"))
+    is_optional: ClassVar[bool] = False
+
+    summed: tuple[SummedMetric, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Key in saved states."""
+        raise NotImplementedError
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The texts of the metrics that it sums."""
+        return tuple(each.text for each in self.summed)
+
+    @property
+    def slot(self) -> str:
+        """Equal for statistics that merge, though one keeps less."""
+        return self.name
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sorts descriptions."""
+        return 0, self.name
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """Descriptions of what it counts; equal only for equal statistics."""
+        return (self.name,)
+
+    @property
+    def lists(self) -> tuple[HitsOptions, ...]:
+        """The lists with hits that it reads."""
+        return tuple(each.lists for each in self.summed if each.lists is not None)
+
+    @property
+    def formulas(self) -> tuple[Metric, ...]:
+        """The metrics of events whose values it reads."""
+        return tuple(each.metric for each in self.summed if each.lists is None)
+
+    @property
+    def reads_lists(self) -> bool:
+        """Whether it reads more of a list than its hits and its first items."""
+        return False
+
+    @property
+    def reads_users(self) -> bool:
+        """Whether it reads the users of lists."""
+        return bool(self.summed)
+
+    @property
+    def recommended(self) -> slice | None:
+        """The part of a list that it reads, if it reads nothing else; None if it does."""
+        return None
+
+    def scoped(self, scope: Scope) -> Self | None:
+        """The specification in a part of the windows; None if it is not kept there."""
+        return self if scope in self.scopes else None
+
+    def joined(self, other: Any) -> Self:  # noqa: ARG002  those of one slot that differ say how
+        """The specification that keeps what both need; `other`: of the same slot."""
+        return self
+
+    def within(self, other: Any) -> bool:
+        """Whether it merges with the statistic in another plan, which may keep more."""
+        return bool(self == other)
+
+    def inputs(self, context: Context) -> InputIdentities:
+        """Identities of the inputs that it reads; states with different ones do not merge.
+
+        Sums have a text for each metric, or None.
+        """
+        inputs = {each.text: metric_inputs(each.metric, context) for each in self.summed}
+        return {
+            text: "; ".join(f"{of} {identity}" for of, identity in of_metric.items()) or None
+            for text, of_metric in inputs.items()
+        }
+
+    def unlike(self, inputs: InputIdentities, saved: InputIdentities) -> frozenset[str]:
+        """What of a saved statistic was counted with other inputs: its name, or texts of metrics.
+
+        Sums may be saved of other metrics.
+        """
+        if self.summed:
+            both = inputs.keys() & saved.keys()
+            return frozenset(text for text in both if inputs[text] != saved[text])
+        return frozenset([self.name] if inputs != saved else ())
+
+    def missing(self, saved: InputIdentities | None, unlike: frozenset[str]) -> frozenset[str]:
+        """Names of what starts empty, as `needs` has them.
+
+        Args:
+            saved: the inputs of the saved statistic; None if none was saved.
+            unlike: what was counted with other inputs.
+        """
+        return frozenset([self.name]) if saved is None else unlike & {self.name}
+
+    def make(self, items: Items, context: Context) -> Statistic:
+        """An empty statistic."""
+        raise NotImplementedError
+
+    def count(self, statistic: Any, counting: CountedBatch) -> None:
+        """Count a batch."""
+        statistic.take(counting.users, counting.terms(self.summed))
+
+    def user_ids(self, statistic: Statistic) -> IdKind | None:  # noqa: ARG002  few keep user ids
+        """The kind of the user ids that a statistic keeps; None without one."""
+        return None
+
+
+Need: TypeAlias = Callable[[Sequence[Metric], PlanLimits, int], Iterable[StatisticSpec]]
+"""What an analysis keeps besides the statistics of the metrics: a function of all metrics, the
+limits, and the number of user groups, which is 0 without intervals."""
+
+
+class CountedTable(Protocol):
+    """A table, as the kinds of statistics read it."""
+
+    @property
+    def limits(self) -> PlanLimits:
+        """Limits of its statistics."""
+
+    @property
+    def context(self) -> Context:
+        """The inputs of metrics."""
+
+    @property
+    def statistics(self) -> Mapping[str, Statistic]:
+        """The statistics by name."""
+
+    def at_slot(self, slot: str) -> Any:
+        """The statistic in a slot; None without one."""
+
+    def spec_at(self, slot: str) -> Any:
+        """The specification of a slot; None without one."""
+
+    def lists(self, cells: IntArray) -> IntArray:
+        """Number of events of each cell."""
+
+    def flush(self) -> None:
+        """Count the events that wait, and reduce cells that are too large."""
+
+
+def filter_inputs(item_filter: str, context: Context) -> InputIdentities:
+    """The identities of the inputs that a value of an attribute, such as "tier:tail", reads."""
+    names = [f"attributes.{item_filter.partition(':')[0]}"] if item_filter else []
+    return identities(context, names)
+
+
+@lru_cache(maxsize=256)
+def name_of(options: Hashable) -> str:
+    """The name of a statistic in saved states: its kind and its options.
+
+    Example:
+        >>> name_of(HitsOptions(depth=10, repeats="every"))
+        'hits(depth=10,repeats=every)'
+    """
+    usual, fields = type(options)(), sorted(type(options).__struct_fields__)  # type: ignore[attr-defined]  # all are Structs
+    values = ((name, getattr(options, name)) for name in fields)
+    parts = (
+        f"{name}={format_value(value)}" for name, value in values if value != getattr(usual, name)
+    )
+    inside = ",".join(parts)
+    kind = type(options).__name__.removesuffix("Options").lower()
+    return f"{kind}({inside})" if inside else kind
