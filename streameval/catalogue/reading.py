@@ -45,8 +45,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         no_interval: reason for a missing interval if intervals are configured; else None.
 
     Example:
-        >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
-        True
+        >>> reading = Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0)
+        >>> reading.defined, float(reading)
+        (True, 0.5)
     """
 
     metric: str
@@ -62,6 +63,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     weight: float | None = None
     verdict: str | None = None
     note: str | None = None
+
+    def __float__(self) -> float:
+        """The value."""
+        return self.value
 
     @property
     def defined(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -74,12 +75,43 @@ class _LazyGroup(TyperGroup):
 
 
 def _loaded(name: str) -> Any:
-    command = getattr(import_module(_ELSEWHERE.get(name, f"streameval.cli.{name}")), name)
-    if isinstance(command, typer.Typer):
-        return typer.main.get_group(command)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, **_SETTINGS)
-    alone.command(name)(command)
-    return typer.main.get_command(alone)
+    function = getattr(import_module(_ELSEWHERE.get(name, f"streameval.cli.{name}")), name)
+    if isinstance(function, typer.Typer):
+        command: Any = typer.main.get_group(function)
+    else:
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, **_SETTINGS)
+        alone.command(name)(function)
+        command = typer.main.get_command(alone)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        for parameter in each.params:
+            vars(parameter)["display_type_rich"] = partial(_value_word, parameter)
+    return command
+
+
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("by", "label", "mix", "rollouts", "time", "within"), "FIELD"),
+        **dict.fromkeys(("exclude", "recommendations", "truth", "users"), "PATH"),
+        **dict.fromkeys(("config", "output"), "FILE"),
+        **dict.fromkeys(("delimiter", "separator"), "SIGN"),
+        "bootstrap_servers": "HOST:PORT,...",
+        "catalog": "NUMBER or FILE",
+        "control": "VARIANT",
+        "every": "LENGTH",
+        "metric": "METRIC",
+        "topic": "TOPIC",
+    }
+)
+"""Name of an option -> what its value is, in the help; others have it beside their declaration."""
+
+
+def _value_word(parameter: Any, ctx: Any) -> str:
+    """What the value of an option is; typer would say how Python writes its type."""
+    if parameter.param_type_name == "argument" or getattr(parameter, "is_flag", False):
+        return ""
+    kind = type(parameter).display_type(parameter, ctx).strip("<>")
+    word = "NUMBER" if kind.endswith("range") else kind
+    return str(parameter.metavar or _WORDS.get(parameter.name, word))
 
 
 _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
@@ -93,7 +125,7 @@ app = typer.Typer(
     name="streameval",
     cls=_LazyGroup,
     pretty_exceptions_enable=False,
-    epilog="First time here? Run `streameval demo`.",
+    epilog="First time here? Run `streameval demo`. `streameval help COMMAND` explains one.",
     **_SETTINGS,
 )
 
@@ -114,7 +146,10 @@ def program(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print version and kernel."
+            *("--version", "-V"),
+            callback=_version,
+            is_eager=True,
+            help="Print version and kernel.",
         ),
     ] = False,
 ) -> None:
@@ -133,13 +168,16 @@ def status(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Args:
-        arguments: without the program's name; an empty sequence prints the help.
+        arguments: without the program's name; an empty sequence prints the help, and `help COMMAND`
+            that of a command.
 
     Returns:
         The exit status. An error is printed on standard error, in one line; an interrupt in a word.
     """
+    first, *rest = arguments or ["help"]
+    named = [*rest, "--help"] if first == "help" else arguments
     try:
-        ended = app(list(arguments) or ["--help"], prog_name="streameval", standalone_mode=False)
+        ended = app(list(named), prog_name="streameval", standalone_mode=False)
     except typer.TyperException as error:
         report(usage_message(error))
         return error.exit_code

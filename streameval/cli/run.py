@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 from typer import Argument, Exit, Option
@@ -28,13 +28,17 @@ ConfigPath: TypeAlias = Annotated[
 ]
 
 
+_OPTIONS: Final = {"listen": "--listen", "config_file": "--web.config.file"}
+"""Key of [web] -> its option, unless that has the name of the key."""
+
+
 class WebFlags(msgspec.Struct, frozen=True, kw_only=True):
     """Options that override keys of [web] in the file; each has the name of its key."""
 
     listen: Annotated[
         list[str] | None,
         Option(
-            "--web.listen",
+            "--listen",
             "--web.listen-address",
             metavar="HOST:PORT",
             help="Address to serve on; may be repeated.",
@@ -61,7 +65,7 @@ class WebFlags(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 web = msgspec.structs.replace(config.web, **overrides)
             except ConfigError as error:
-                option = f"--web.{error.key.replace('_', '-')}"
+                option = _OPTIONS.get(error.key, f"--web.{error.key.replace('_', '-')}")
                 raise ConfigError("the command line", option, error.problem) from None
             return msgspec.structs.replace(config, web=web)
 
@@ -90,7 +94,7 @@ def run(config: ConfigPath, *, web: WebFlags) -> None:
     For another configuration, restart; `check --connect` says beforehand whether it would start.
 
     ```
-    streameval run streameval.toml --web.listen 0.0.0.0:9877 --web.config.file web.yml
+    streameval run streameval.toml --listen 0.0.0.0:9877 --web.config.file web.yml
     ```
 
     These options override [web] in the file.

@@ -24,7 +24,7 @@ def serve(config: ConfigPath, *, web: WebFlags) -> None:
     of the logs. Counters stay with the replicas.
 
     ```
-    streameval serve streameval.toml --web.listen 0.0.0.0:9878
+    streameval serve streameval.toml --listen 0.0.0.0:9878
     ```
 
     These options override [web] in the file.

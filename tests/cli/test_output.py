@@ -104,3 +104,25 @@ runpy.run_path({START!r})["main"]()
     call = [sys.executable, "-c", program]
     done = subprocess.run(call, capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_a_result_goes_to_the_file_that_is_named(events: Path, tmp_path: Path, form: str) -> None:
+    call = ("evaluate", events, *CTR, "--format", form)
+    named = run(*call, "-o", tmp_path / "result")
+    assert (named.returncode, named.stdout) == (0, "")
+    assert (tmp_path / "result").read_text(encoding="utf-8") == run(*call).stdout
+
+
+@pytest.mark.parametrize(
+    ("short", "long"), [(["-V"], ["--version"]), (["help", "gaps"], ["gaps", "--help"])]
+)
+def test_a_habit_has_the_answer_of_the_option(short: list[str], long: list[str]) -> None:
+    assert run(*short).stdout == run(*long).stdout != ""
+
+
+def test_help_says_what_a_value_is_and_not_its_type_in_python() -> None:
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    assert "`-m, --metric METRIC`" in text
+    options = [line.partition(":")[0] for line in text.splitlines() if line.startswith("* `-")]
+    assert [option for option in options if "<" in option] == []

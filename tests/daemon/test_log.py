@@ -171,7 +171,7 @@ def _environment(listener: Listener, **more: str) -> dict[str, str]:
 def test_a_daemon_says_when_it_serves_lives_and_stops(tmp_path: Path) -> None:
     listener = Listener(str(tmp_path / "notify"))
     told = {"NOTIFY_SOCKET": listener.name, "WATCHDOG_USEC": "400000"}
-    with running(SIMULATED, tmp_path, "--web.listen", "127.0.0.1:0", **told) as daemon:
+    with running(SIMULATED, tmp_path, "--listen", "127.0.0.1:0", **told) as daemon:
         assert listener.until("READY=1") == ["READY=1"]
         before = listener.until("STATUS=Ready: reading")
         assert listener.until("WATCHDOG=1")
@@ -183,7 +183,7 @@ def test_a_daemon_says_when_it_serves_lives_and_stops(tmp_path: Path) -> None:
 
 
 def test_what_a_watchdog_ends_says_where_it_was(tmp_path: Path) -> None:
-    with running(SIMULATED, tmp_path, "--web.listen", "127.0.0.1:0") as daemon:
+    with running(SIMULATED, tmp_path, "--listen", "127.0.0.1:0") as daemon:
         daemon.consumed(10)
         assert daemon.stop(signal.SIGABRT) == -signal.SIGABRT
     assert "Fatal Python error: Aborted\n" in daemon.log

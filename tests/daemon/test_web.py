@@ -104,7 +104,7 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
 def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "web.yml").write_text(web(ana="x"))
     options = [
-        *("--web.listen", "127.0.0.1:0", "--web.listen", "127.0.0.2:0"),
+        *("--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0"),
         *("--web.config.file", str(tmp_path / "web.yml")),
         *("--web.route-prefix", "/eval"),
     ]
@@ -129,7 +129,7 @@ def test_a_host_that_is_not_configured_is_rejected(tmp_path: Path) -> None:
 
 
 def test_an_exposed_address_is_logged_once(tmp_path: Path) -> None:
-    with running(CONFIG, tmp_path, "--web.listen", "0.0.0.0:0") as daemon:
+    with running(CONFIG, tmp_path, "--listen", "0.0.0.0:0") as daemon:
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
         assert daemon.stop() == 0
     (line,) = daemon.said("exposed")

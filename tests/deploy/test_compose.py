@@ -169,7 +169,7 @@ def test_simulated_traffic_becomes_metrics(broker: Broker, tmp_path: Path) -> No
     address = broker.bootstrap_servers
     with (
         _traffic(topic, address) as traffic,
-        running(config, tmp_path, "--web.listen", "127.0.0.1:0", BROKERS=address) as daemon,
+        running(config, tmp_path, "--listen", "127.0.0.1:0", BROKERS=address) as daemon,
     ):
         daemon.until(lambda: _consumed(daemon, traffic) >= 20)
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)

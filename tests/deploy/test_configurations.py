@@ -92,7 +92,7 @@ def test_there_is_an_example_for_every_source() -> None:
 
 def test_the_simulated_example_runs(tmp_path: Path) -> None:
     with running(
-        DEPLOY / "config" / "simulator.toml", tmp_path, "--web.listen", "127.0.0.1:0"
+        DEPLOY / "config" / "simulator.toml", tmp_path, "--listen", "127.0.0.1:0"
     ) as daemon:
         document = daemon.consumed(1)
         assert daemon.stop() == 0

@@ -39,7 +39,7 @@ DOCKERFILE = DEPLOY / "Dockerfile"
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     config = DEPLOY / "config" / "simulator.toml"
     with running(
-        config, tmp_path_factory.mktemp("run"), "--web.listen", "127.0.0.1:0"
+        config, tmp_path_factory.mktemp("run"), "--listen", "127.0.0.1:0"
     ) as running_daemon:
         yield running_daemon
 
@@ -103,7 +103,7 @@ def test_the_health_check_asks_where_the_command_listens() -> None:
     address = re.search(r'STREAMEVAL_HEALTHY="([^"]+)"', instruction("ENV"))
     assert address is not None
     assert address[1] == f"http://127.0.0.1:{instruction('EXPOSE')}/-/healthy"
-    assert image_arguments()[-2:] == ["--web.listen", f"0.0.0.0:{instruction('EXPOSE')}"]
+    assert image_arguments()[-2:] == ["--listen", f"0.0.0.0:{instruction('EXPOSE')}"]
 
 
 def test_what_is_copied_is_let_in_and_nothing_else_is() -> None:

@@ -420,7 +420,7 @@ def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(
         fill(broker, TOPIC, {0: [EVENT, b"no event"]})
         environment = {"POD_NAME": "pod-0", "KAFKA_USERNAME": USER, "KAFKA_PASSWORD": PASSWORD}
         config = _configuration(address, tmp_path / "state")
-        web = ("--web.listen", "127.0.0.1:0")
+        web = ("--listen", "127.0.0.1:0")
         with running(config, tmp_path, *web, **environment) as daemon:
             refused = daemon.until(lambda: daemon.said("source_trouble"))
             assert "authoriz" in refused[0].lower()

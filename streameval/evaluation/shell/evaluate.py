@@ -62,7 +62,7 @@ def evaluate(
     streameval evaluate s3://shop/logs/2026/ -m ctr --by variant --processes 8
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
     streameval evaluate --recommendations recs.csv --truth truth.csv -m ndcg@10 --by segment
-    streameval evaluate events.ndjson -m ndcg@10 --by variant --format html > report.html
+    streameval evaluate events.ndjson -m ndcg@10 --by variant --format html -o report.html
     ```
 
     With --config, -m replaces the metrics of that file and --by its labels; files on the command
@@ -90,6 +90,6 @@ def evaluate(
             read.paths, groups.recommendations, pair.truth, pair.exclude, options, groups.users
         )
         counted = count_given(Request(given, options), SURROUNDINGS)
-    write_series(counted.spans, format, title_of(counted.names))
+    write_series(counted.spans, format, title_of(counted.names), read.output)
     if counted.is_doubtful:
         refuse_invalid(allowed=read.allow_invalid)

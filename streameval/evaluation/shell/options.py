@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
@@ -97,6 +98,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             "lines in parallel. The values do not depend on it.",
         ),
     ] = 1
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", help="Write the result to this file, not to standard output."),
+    ] = None
     allow_invalid: Annotated[
         bool,
         Option(
@@ -126,7 +131,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, forms: Forms, name: str, *, is_doubtful: bool, fails: bool = False) -> None:
         """Write a result; exit with status 1 if most records are invalid, or if it `fails`."""
-        forms.write(name)
+        forms.write(name, self.output)
         if is_doubtful:
             refuse_invalid(allowed=self.allow_invalid)
         if fails:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rich.text import Text
@@ -35,10 +36,12 @@ _SIDE_BY_SIDE: Final = 4
 """Most slices shown side by side; more have a row each."""
 
 
-def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "") -> None:
+def write_series(
+    spans: Sequence[SpanReadings], format_name: str, title: str = "", to: Path | None = None
+) -> None:
     """Write the readings of spans in order; reasons for missing values go to standard error.
 
-    `title`: heading of the format "html".
+    `title`: heading of the format "html". `to`: a file; None for standard output.
     """
     readings = [entry.reading for span in spans for entry in span.snapshot.series]
     refused = [reading for reading in readings if isinstance(reading, UndefinedReading)]
@@ -50,7 +53,7 @@ def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "
         lambda: _rows(spans),
         {"html": lambda: page_of(title, spans, command_text())},
     )
-    forms.write(format_name)
+    forms.write(format_name, to)
 
 
 def _label_names(spans: Iterable[SpanReadings]) -> list[str]:

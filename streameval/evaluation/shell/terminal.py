@@ -11,8 +11,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -168,16 +169,23 @@ class Forms(NamedTuple):
     csv: Callable[[], Iterable[Mapping[str, object]]] = tuple
     others: Mapping[str, Callable[[], str]] = MappingProxyType({})
 
-    def write(self, name: str) -> None:
-        """Write one of them to standard output."""
+    def write(self, name: str, to: Path | None = None) -> None:
+        """Write one of them to standard output, or to a file."""
         texts: Mapping[str, Callable[[], str]] = {
             "table": lambda: drawn_text(*self.table()),
             "json": lambda: f"{_json_text(self.json())}\n",
             "csv": lambda: _csv_text(self.csv()),
             **self.others,
         }
-        with output():
+        with nullcontext() if to is None else _in_file(to), output():
             sys.stdout.write(texts[name]())
+
+
+@contextmanager
+def _in_file(path: Path) -> Iterator[None]:
+    """A file instead of standard output, also for what depends on it, such as colours."""
+    with path.open("w", encoding="utf-8", newline="") as file, redirect_stdout(file):
+        yield
 
 
 def _json_text(value: object) -> str:

@@ -140,7 +140,7 @@ def _listening(listen: str) -> socket.socket:
         text = os.strerror(error.errno or 0) if known else str(error.strerror or error)
         raise UsageError(
             f"cannot listen on {listen}: {text[:1].lower()}{text[1:]}; choose another address with "
-            "[web] listen, --web.listen (run) or --listen (demo)."
+            "[web] listen or --listen."
         ) from error
 
 
