@@ -32,6 +32,9 @@ from streameval.sources.remote import is_remote, object_reader
 ROWS: Final = 1 << 16
 """Rows read and counted together: fewer cost more per row, more need more memory."""
 
+_VALUES: Final = 1 << 22
+"""Values in a column of rows that are read together, as lists may be long."""
+
 _BLOCK: Final = 1 << 20
 _PARQUET: Final = b"PAR1"
 _SUFFIXES: Final[dict[str, Form]] = {
@@ -347,10 +350,18 @@ def _parquet_blocks(part: TablePart, columns_read: _ColumnsOf) -> Iterator[RowBl
         # One by one, as each has its codes. Without threads, because one that starts at the end of
         # a short process may abort it.
         for group in groups:
-            for batch in file.iter_batches(ROWS, [group], columns, use_threads=False):
+            rows = _rows_at_once(file.metadata.row_group(group))
+            for batch in file.iter_batches(rows, [group], columns, use_threads=False):
                 batch.validate(full=True)
                 yield RowBlock(part.path, arrow().Table.from_batches([batch]), names, first)
                 first += batch.num_rows
+
+
+def _rows_at_once(group: Any) -> int:
+    """So many rows of a row group that they have no more than `_VALUES` values in a column."""
+    values: int = max((group.column(at).num_values for at in range(group.num_columns)), default=0)
+    rows: int = group.num_rows
+    return max(1, min(ROWS, _VALUES * rows // max(1, values)))
 
 
 @contextmanager

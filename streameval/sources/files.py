@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Final
 
@@ -88,7 +88,9 @@ class NdjsonFile:
     def _lists_of_lines(self, blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
         begun, size = list[bytes](), 0
         for block in blocks:
-            lines = block.split(b"\n")
+            newlines = block.count(b"\n") if block.isspace() and not any(begun) else 0
+            # A few bytes can hold gigabytes of blank lines.
+            lines = [b""] * (newlines + 1) if newlines else block.split(b"\n")
             begun.append(lines.pop())
             size = len(begun[-1]) + (0 if lines else size)
             if lines:
@@ -100,7 +102,8 @@ class NdjsonFile:
                 raise SourceError(self.path, problem, "write one record per line")
         last = b"".join(begun)
         record = last.removeprefix(_BYTE_ORDER_MARK)
-        if self._grows and not _is_blank(record) and _fields(record) is None:
+        is_blank = not record or record.isspace()
+        if self._grows and not is_blank and _fields(record) is None:
             self.unfinished = len(last)
         elif last:
             yield [last]
@@ -128,7 +131,7 @@ def lines(path: str) -> Iterator[bytes]:
     file = NdjsonFile(path)
     try:
         while not file.finished:
-            yield from (line for line in file.read() if not _is_blank(line))
+            yield from (line for line in filter(None, file.read()) if not line.isspace())
     finally:
         file.close()
 
@@ -281,19 +284,19 @@ class FilesSource:
         file.close()
 
 
-def _is_blank(line: bytes) -> bool:
-    return not line or line.isspace()
-
-
 def numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
     """Lines as records, the first at offset `start`; blank lines only advance the offset."""
     numbers = range(start, start + len(lines))
-    values = [line for line in lines if not _is_blank(line)]
-    blank = len(values) < len(lines)
+    values = [line for line in filter(None, lines) if not line.isspace()]
+    offsets: Sequence[int] = numbers
+    if not values:
+        offsets = []
+    elif len(values) < len(lines):
+        offsets = [n for n in compress(numbers, lines) if not lines[n - start].isspace()]
     return RecordBatch(
         partition=partition,
         values=values,
-        offsets=[n for n in numbers if not _is_blank(lines[n - start])] if blank else numbers,
+        offsets=offsets,
         next_offset=numbers.stop,
     )
 

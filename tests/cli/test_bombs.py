@@ -101,6 +101,18 @@ def test_a_list_of_millions_in_a_kilobyte_is_refused_before_it_is_built(tmp_path
     )
 
 
+def test_long_lists_of_parquet_are_read_some_at_a_time(tmp_path: Path) -> None:
+    """60 million ids in one row group, which take 200 KB."""
+    codes = pa.array(np.tile(np.arange(1_000, dtype=np.int32), 60_000))
+    ids = pa.DictionaryArray.from_arrays(codes, pa.array([f"item{code}" for code in range(1_000)]))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, 60_000_001, 1_000, dtype=np.int32)), ids)
+    table = pa.table({"recommendations": lists, "interactions": [["item1"]] * 60_000})
+    parquet.write_table(table, tmp_path / "events.parquet", compression="zstd")
+    arguments = ("evaluate", str(tmp_path / "events.parquet"), "-m", "mrr", "--format", "csv")
+    done = finished([sys.executable, "-c", _WITHIN, *arguments], timeout=PATIENCE)
+    assert done.stdout.splitlines()[1] == "mrr,0.5,60000", done.stderr
+
+
 def test_a_huge_cell_of_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     table = pa.table({"recommendations": [" " * (65 << 20)], "interactions": ["a"]})
