@@ -124,7 +124,7 @@ def _earliest(
 
 def _content(record: Record) -> tuple[str, ...]:
     names = ("request_id", "shown", "variant") if "shown" in record else ("item", "type")
-    return tuple(str(record[name]) for name in names)
+    return tuple(str(record.get(name)) for name in names)
 
 
 def _rows(case: Case, shown: Sequence[Record], record: Record) -> list[int]:
