@@ -22,6 +22,7 @@ from streameval.evaluation.partials import (
 )
 from streameval.events.columns import Columns
 from streameval.events.errors import InvalidEventError
+from streameval.join.tables import Attribution, joined
 from streameval.statistics.intervals import Intervals
 
 __all__ = ["SparkEvaluation", "Value", "evaluate"]
@@ -89,17 +90,24 @@ class SparkEvaluation:
 
 def evaluate(
     frame: Any,
-    *metrics: str,
+    *metrics: Any,
     by: Sequence[str] = (),
     every: str | None = None,
     intervals: Intervals | None = None,
+    attribution: Attribution | None = None,
+    buckets: int = 200,
     **inputs: Unpack[Inputs],
 ) -> SparkEvaluation:
-    """Count a frame of events, split by columns and by spans of event time.
+    """Count a frame of events, or of impressions that are joined with their interactions.
 
     Args:
         frame: a pyspark DataFrame with one row per event and columns named as in `Columns`:
-            recommendations, interactions, and optionally the others.
+            recommendations, interactions, and optionally the others. Or impressions, with the
+            columns of `streameval.attribution.joined`; the next argument is then a DataFrame of
+            interactions.
+        attribution: the rules of the join.
+        buckets: by which impressions and interactions are divided by key; about one for each
+            1,000,000 rows.
         metrics: this and all other arguments as for `streameval.partials.partials`.
         by: columns whose values define the slices; a string is one column.
         every: length of spans, like "1h".
@@ -120,14 +128,15 @@ def evaluate(
         [(('x',), 'mrr', 0.25), (('y',), 'mrr', 1.0)]
     """
     by = (by,) if isinstance(by, str) else by
+    interactions, metrics = _frame_and_metrics(metrics)
     # Raise errors of arguments here rather than on an executor.
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
     if not hasattr(frame, "mapInArrow"):
         problem = f"give a DataFrame of pyspark, found {type(frame).__name__}"
         raise InvalidEventError("wrong_type", problem)
-    needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]
-    for name in needed:
-        if name not in frame.columns:
+    known_columns = [*frame.columns, *([] if interactions is None else ["interactions"])]
+    for name in ["recommendations", "interactions", *by, *(["times"] if every else [])]:
+        if name not in known_columns:
             columns = ", ".join(frame.columns) or "none"
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
@@ -141,7 +150,17 @@ def evaluate(
         rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
         yield from arrow_table(rows).to_batches()
 
-    counted = frame.select(*fields | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
+    def count_joined(shown: Any, acts: Any) -> Any:
+        lists = joined(shown, acts, rule).lists
+        rows = partials([lists], *metrics, by=by, every=every, intervals=intervals, **inputs)
+        return arrow_table(rows)
+
+    rule = attribution or Attribution()
+    if interactions is None:
+        counted = frame.select(*fields | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
+    else:
+        groups = _bucketed(frame, interactions, rule, buckets)
+        counted = groups[0].cogroup(groups[1]).applyInArrow(count_joined, SCHEMA)
 
     def add(rows: Any) -> Any:
         # Rows load no module, and this executor may not have counted any.
@@ -151,3 +170,34 @@ def evaluate(
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
     return SparkEvaluation(added, known_inputs)
+
+
+def _frame_and_metrics(given: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
+    """A frame of interactions, if the first argument is one, and the metrics."""
+    is_join = bool(given) and hasattr(given[0], "mapInArrow")
+    return (given[0], tuple(given[1:])) if is_join else (None, tuple(given))
+
+
+def _bucketed(
+    impressions: Any, interactions: Any, rule: Attribution, buckets: int
+) -> tuple[Any, Any]:
+    """Both frames in groups of the same keys."""
+    from pyspark.sql import functions  # noqa: PLC0415  for joins alone
+
+    kinds, groups = list[str](), list[Any]()
+    usual = ["users", "user"] if rule.key == "user_item" else ["request_id"]
+    for side, frame in (("impressions", impressions), ("interactions", interactions)):
+        name = next((name for name in usual if name in frame.columns), None)
+        if name is None:
+            detail = (
+                f"{side} have no column {usual[-1]!r}; their columns: {', '.join(frame.columns)}"
+            )
+            raise InvalidEventError("missing_field", detail)
+        kinds.append(frame.schema[name].dataType.simpleString())
+        bucket = functions.pmod(functions.xxhash64(name), functions.lit(buckets))
+        groups.append(frame.groupBy(bucket.alias("bucket")))
+    # Spark hashes 7 and "7" to other buckets, where nothing would match.
+    if kinds[0] != kinds[1]:
+        detail = f"{usual[-1]}: {kinds[0]} in impressions and {kinds[1]} in interactions"
+        raise InvalidEventError("invalid_id", f"{detail}; cast one of them")
+    return groups[0], groups[1]

@@ -356,7 +356,8 @@ def pieces(
     if side not in _SIDES:
         raise UsageError(f"side={side!r}: give one of {', '.join(map(repr, _SIDES))}.")
     whole = as_table(table)
-    keys = _ids(_named(whole, rule.key_column, side), rule.key_column).dictionary_encode()
+    keys = _ids(_named(with_user_column(whole), rule.key_column, side), rule.key_column)
+    keys = keys.dictionary_encode()
     hashes = [crc32(str(key).encode()) % buckets for key in keys.dictionary.to_pylist()]
     # Rows without a key are invalid wherever they are, so they are spread evenly.
     codes = _filled(keys.indices, -1)

@@ -64,7 +64,8 @@ class World(NamedTuple):
 
     @property
     def acts(self) -> Any:
-        return pa.Table.from_pylist(self.interactions, ACT_KINDS)
+        table = pa.Table.from_pylist(self.interactions, ACT_KINDS)
+        return table.rename_columns({"users": "user"})
 
 
 def world(seed: int, size: int = 30) -> World:

@@ -1,0 +1,5 @@
+"""Evaluation on Beam."""
+
+from streameval.evaluation.beam import evaluate
+
+__all__ = ["evaluate"]
