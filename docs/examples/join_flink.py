@@ -60,6 +60,7 @@ class Join(KeyedProcessFunction):
 def main(shown: str, clicks: str, counted: str) -> None:
     """Write the rows of partials."""
     environment = StreamExecutionEnvironment.get_execution_environment()
+    environment.set_python_executable(sys.executable)
     kinds = Types.TUPLE([Types.INT(), Types.STRING(), Types.STRING()])
     out = Types.TUPLE([Types.STRING(), Types.INT(), Types.STRING()])
     both = [*divide(shown, "impressions"), *divide(clicks, "interactions")]

@@ -230,7 +230,7 @@ def last_touches(
     return queries[hit], rows[touched[hit]]
 
 
-def combine_gains(
+def reduce_gains(
     groups: IntArray, gains: FloatArray, how: Literal["max", "sum"]
 ) -> tuple[IntArray, FloatArray]:
     """The combined gain of each group: the largest, or the exact sum, rounded once and limited.
@@ -239,7 +239,7 @@ def combine_gains(
         A row of each group, by the code of the group, and the group's gain.
 
     Example:
-        >>> rows, gains = combine_gains(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]), "sum")
+        >>> rows, gains = reduce_gains(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]), "sum")
         >>> rows.tolist(), gains.tolist()
         ([1, 0], [5.0, 3.0])
     """

@@ -36,11 +36,11 @@ from streameval.join.kernel import (
     Wanted,
     are_copies,
     are_in_lists,
-    combine_gains,
     interaction_content,
     last_touches,
     latest_lists,
     list_content,
+    reduce_gains,
     tuple_codes,
 )
 from streameval.join.options import FOREVER, Key, OutcomeCounts
@@ -517,7 +517,7 @@ class _Join:
         gains, items = _numbers(self.reports["gain"])[acts], self._items[acts]
         width = int(self._items.max(initial=0)) + 1
         groups = of * width + items
-        first, combined = combine_gains(groups, gains, self._rule.combine)
+        first, combined = reduce_gains(groups, gains, self._rule.combine)
         counts = np.bincount(of[first], minlength=rows.size)
         offsets = np.concatenate(([0], np.cumsum(counts)))
         part = table if rows.size == table.num_rows else table.take(rows)
@@ -627,7 +627,7 @@ class _Join:
         typed = types[acts] >= 0
         of, items, gains, kinds = of[typed], items[typed], gains[typed], types[acts][typed]
         groups = tuple_codes(of, items, kinds)
-        first, combined = combine_gains(groups, gains, self._rule.combine)
+        first, combined = reduce_gains(groups, gains, self._rule.combine)
         offsets = np.concatenate(([0], np.cumsum(np.bincount(of[first], minlength=size))))
         columns = [
             self.names.take(arrow.array(items[first])),

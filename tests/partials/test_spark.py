@@ -22,10 +22,12 @@ from streameval.evaluation import spark as spark_module
 from streameval.evaluation.partials import Cell, merged, partials
 from streameval.evaluation.spark import evaluate
 from streameval.events.errors import InvalidEventError, MetricError
+from streameval.join.tables import joined
 from tests.cli.program import run
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
 from tests.cli.test_backfill import events as history
+from tests.join.worlds import world
 from tests.partials.test_partials import (
     INTERVALS,
     METRICS,
@@ -236,3 +238,26 @@ def test_errors_are_raised_before_anything_runs(spark: Any) -> None:
         evaluate(frame(spark), "ndgc@10")
     with pytest.raises(MetricError, match="catalog"):
         evaluate(frame(spark), "item_coverage@2")
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_join_gives_the_bits_and_refuses_the_columns_of_one_process(
+    spark: Any, seed: int
+) -> None:
+    of = world(seed, 60)
+    rule, metrics = of.attribution, ("ndcg@2", "value_per_list", "hit_rate(type=click)@2")
+    lists = joined(of.shown, of.acts, rule).lists
+    given = spark.createDataFrame(of.shown), spark.createDataFrame(of.acts)
+    options: Any = {"by": ["variant"], "every": "1m"}
+    found = evaluate(*given, *metrics, attribution=rule, buckets=40, **options)
+    assert states(found.accumulators()) == states(merged(partials([lists], *metrics, **options)))
+    key = "user" if rule.key == "user_item" else "request_id"
+    with pytest.raises(InvalidEventError, match="bigint in interactions"):
+        evaluate(
+            given[0],
+            given[1].withColumn(key, given[1][key].cast("bigint")),
+            "mrr",
+            attribution=rule,
+        )
+    with pytest.raises(InvalidEventError, match="interactions have no column"):
+        evaluate(given[0], given[1].drop(key), "mrr", attribution=rule)
