@@ -82,7 +82,7 @@ class JoinInputs(NamedTuple):
         return [table for stream in streams for table in stream.tables]
 
 
-class Bucket(NamedTuple):
+class JoinBucket(NamedTuple):
     """Rows that may belong together, as Arrow streams; those of impressions first."""
 
     number: int
@@ -173,7 +173,7 @@ def read_interactions(stream: StreamTables, options: Options) -> Any:
 
 def divide(
     shown: Any, streams: Sequence[Stream], rule: Attribution, buckets: int
-) -> Sequence[Bucket]:
+) -> Sequence[JoinBucket]:
     """All rows by the key of the join, for several processes."""
     found: dict[int, list[bytes | None]] = {}
     tables = [("impressions", shown), *(("interactions", stream.table) for stream in streams)]
@@ -183,10 +183,10 @@ def divide(
         for row in pieces(table, _side(side), rule, buckets).to_pylist():
             of = found.setdefault(row["bucket"], [None] * len(tables))
             of[number] = row["rows"]
-    return [Bucket(number, found[number]) for number in sorted(found)]
+    return [JoinBucket(number, found[number]) for number in sorted(found)]
 
 
-def opened(bucket: Bucket, streams: Sequence[Stream]) -> tuple[Any, Sequence[Stream]]:
+def opened(bucket: JoinBucket, streams: Sequence[Stream]) -> tuple[Any, Sequence[Stream]]:
     """The rows of a bucket: impressions, and the streams of interactions."""
     shown, *reported = [
         None if side is None else arrow().ipc.open_stream(side).read_all() for side in bucket.sides

@@ -37,7 +37,7 @@ from streameval.evaluation.sources import (
     EventSource,
     EventTables,
     Given,
-    JoinedTables,
+    JoinSource,
     Lines,
     joined_rows,
     listed_events,
@@ -214,7 +214,7 @@ class Setup(NamedTuple):
             rows = EventRows(
                 fields, self.labels, needs, msgspec.structs.replace(options, separator={})
             )
-            return JoinedTables(given.events, given.names, rows, options)
+            return JoinSource(given.events, given.names, rows, options)
         if given.kind == "aligned":
             return listed_events(given, options)
         if given.kind == "scores":

@@ -28,7 +28,7 @@ from streameval.evaluation.files import (
 )
 from streameval.evaluation.joins import (
     FIELDS_OF_JOINS,
-    Bucket,
+    JoinBucket,
     JoinInputs,
     StreamTables,
     configured_join,
@@ -498,7 +498,7 @@ class EventTables:
             yield _with_records(decoded, partition, first, part.size)
 
 
-class JoinedTables:
+class JoinSource:
     """The lists of a join; with several processes, each bucket of keys is a part.
 
     Attributes:
@@ -535,7 +535,7 @@ class JoinedTables:
 
     def read(self, part: Any, search: Search) -> Iterator[Events]:
         """The lists of a part."""
-        is_bucket = isinstance(part, Bucket)
+        is_bucket = isinstance(part, JoinBucket)
         shown, streams = opened(part, self._streams) if is_bucket else part
         joined = join_streams(shown, streams, self._rule)
         rows = [0 if stream.table is None else stream.table.num_rows for stream in streams]
@@ -780,5 +780,5 @@ def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> Even
     return msgspec.structs.replace(fields, user="users")
 
 
-EventSource: TypeAlias = Lines | EventTables | JoinedTables | EventsInMemory
+EventSource: TypeAlias = Lines | EventTables | JoinSource | EventsInMemory
 """What a caller gave, whose events are read part by part."""
