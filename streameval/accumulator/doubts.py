@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
-from streameval.events import Batch, Event, Id
+from streameval.events import Batch, Event, Id, Interaction, OtherTypes
 from streameval.events.rules import MARKS
 
 FIRST_OBSERVED: Final = 128
@@ -33,6 +33,7 @@ _PADDED: Final = 0.25
 
 _FEWEST_ITEMS: Final = 10
 """With fewer distinct items, one may well be in every list."""
+_MOST_TYPES: Final = 3
 _MOST_KINDS: Final = 64
 """Most lengths or items counted; those counted least make room."""
 
@@ -74,6 +75,8 @@ class Doubts:
 
     def __init__(self, attributes: Sequence[tuple[str, Attribute]] = ()) -> None:
         self.lists = self._hidden_losses = 0
+        self._wanted_types: set[str] = set()
+        self._types: Counter[str] = Counter()
         self._attributes = attributes
         self._counts: Counter[str] = Counter()
         self._shown: Counter[int] = Counter()
@@ -92,6 +95,9 @@ class Doubts:
             self._shown[len(items)] += 1
             self._acted[len(interactions)] += 1
             self._observe_items(items, interactions)
+            if isinstance(interactions, Mapping):
+                counts["gains"] += len(interactions)
+                counts["losses"] += sum(gain < 0 for gain in interactions.values())
         if event.positions is not None and len(event.positions) > 1:
             counts["ranked"] += 1
             counts["same rank"] += min(event.positions) == max(event.positions)
@@ -115,6 +121,8 @@ class Doubts:
         each batch is observed.
         """
         self._hidden_losses += sum(batch.hidden_losses or ())
+        if batch.other_types is not None:
+            self._observe_types(batch.other_types, batch.typed or ())
         before = self.lists if observed is None else observed
         is_due = observed is None or before % _EVERY + len(batch) >= _EVERY
         events = min(max(_LATER if is_due else 0, FIRST_OBSERVED - before), len(batch))
@@ -128,6 +136,8 @@ class Doubts:
         """Add the counts of other events."""
         self.lists += other.lists
         self._hidden_losses += other._hidden_losses
+        self._wanted_types |= other._wanted_types
+        self._types.update(other._types)
         for mine, theirs in zip(self._counters, other._counters, strict=True):
             mine.update(theirs)
             _prune(mine)
@@ -226,12 +236,21 @@ class Doubts:
                     "lists and attribute use the same ids, and is its table up to date?"
                 )
                 yield Advice(("attribute", name), text)
+        if (missing := self._missing_types()) is not None:
+            yield Advice(("types",), missing)
         if self._hidden_losses:
             text = (
                 f"lists with gains above and below 0 for one item: {self._hidden_losses:,}; the "
                 'largest gain counts, and combine = "sum" subtracts the losses'
             )
             yield Advice(("hidden losses",), text)
+        without = sorted({metric.name for metric in metrics if metric.leaves_out_losses})
+        if counts["losses"] and without:
+            text = (
+                f"{counts['losses']:,} of {counts['gains']:,} gains are below 0: "
+                f"{' and '.join(without)} leaves them out, value_per_list subtracts them"
+            )
+            yield Advice(("losses",), text)
 
     def _nearly(self, few: int, many: int, fewest: int = _FEWEST) -> bool:
         return many >= fewest and few >= _NEARLY_ALL * many
@@ -262,6 +281,31 @@ class Doubts:
     @property
     def _counters(self) -> tuple[Counter[Any], ...]:
         return self._counts, self._shown, self._acted, self._both, self._padded
+
+    def _observe_types(
+        self,
+        other_types: Iterable[OtherTypes | None],
+        typed: Iterable[Sequence[Interaction]],
+    ) -> None:
+        for others in filter(None, other_types):
+            self._wanted_types.update(others.counted)
+            self._types.update(others.found)
+        self._types.update(each.type or "" for of_event in typed for each in of_event)
+        _prune(self._types)
+
+    def _missing_types(self) -> str | None:
+        """Named types that no interaction has, and those that there are instead."""
+        missing = sorted(self._wanted_types.difference(self._types))
+        if not missing or not self._types:
+            return None
+        if len(missing) < len(self._wanted_types) and self._types.total() < _FEWEST:
+            return None
+        named, found = ", ".join(map(repr, missing)), self._types.most_common(_MOST_TYPES)
+        listed = ", ".join(f"{name!r:.80} ({count:,})" for name, count in found)
+        return (
+            f"types under [event] name {named}, which no interaction has; the most frequent types "
+            f"are {listed}"
+        )
 
 
 def _repeated_end(items: Sequence[Id], interactions: Sequence[Id], end: int) -> list[Id]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -259,6 +260,22 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """Whether its totals never decrease, so that they may be exported as counters."""
         below_zero = self.values.get("relevant", "positive") != "positive" and self.needs_gains
         return self.is_mean and self.definition.bounds[0] >= 0 and not below_zero
+
+    @property
+    def leaves_out_losses(self) -> bool:
+        """Whether it sums gains, but by default none below 0.
+
+        A share of the best order, from 0 to 1, takes them for not relevant, as everywhere.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> texts = ("dcg", "value_per_list", "dcg(relevant=all)", "ndcg", "hit_rate")
+            >>> [parse(text).leaves_out_losses for text in texts]
+            [True, False, False, False, False]
+        """
+        sums = self.definition.graded is not None and math.isinf(self.definition.bounds[1])
+        chosen = self.prefix is not None or "relevant" in self.options
+        return sums and self.needs_gains and not chosen and self.definition.relevant == "positive"
 
     @property
     def unit(self) -> str:

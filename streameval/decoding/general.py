@@ -31,6 +31,7 @@ from streameval.events import (
     Id,
     Interaction,
     Interactions,
+    OtherTypes,
     columns_of,
     combine_gains,
     combine_interactions,
@@ -133,11 +134,13 @@ class Engagement(NamedTuple):
         typed: the interactions in record order, or summed by item and type; empty if the record has
             ids or gains only.
         hides_loss: see `Batch.hidden_losses`.
+        other_types: see `Batch.other_types`.
     """
 
     items: Interactions
     typed: tuple[Interaction, ...] = ()
     hides_loss: bool = False
+    other_types: OtherTypes | None = None
 
 
 class InteractionReader:
@@ -188,12 +191,15 @@ class InteractionReader:
             return Engagement(combined.by_item, hides_loss=combined.hides_loss)
         typed = tuple(self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values))
         without_padding(self._field, {interaction.item for interaction in typed})
+        other_types = None
         if self._types is not None:
+            others = (each.type or "" for each in typed if each.type not in self._types)
+            other_types = OtherTypes(tuple(self._types), tuple(others))
             typed = tuple(interaction for interaction in typed if interaction.type in self._types)
         combined, by_type = combine_interactions(typed, self._how)
         # The largest of each type is found where it is counted.
         kept = by_type if self._how == "sum" else typed
-        return Engagement(combined.by_item, kept, combined.hides_loss)
+        return Engagement(combined.by_item, kept, combined.hides_loss, other_types)
 
     def _gains_of(self, gains: Any, items: int, padded: int) -> list[float]:
         """The gains of ids, without those of padding."""
@@ -236,10 +242,11 @@ _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 
 class DecodedEvent(Event, kw_only=True, gc=False):
-    """An event, with the lists of the rankers that were not shown; see `Batch.hidden_losses`."""
+    """An event, with the lists of the rankers that were not shown; see `Engagement`."""
 
     rankers: tuple[Sequence[Id], ...] = ()
     hides_loss: bool = False
+    other_types: OtherTypes | None = None
 
 
 class GeneralDecoder:
@@ -316,6 +323,9 @@ class GeneralDecoder:
             batch = msgspec.structs.replace(batch, event_ids=ids)
         if any(hidden_losses := [event.hides_loss for event in events]):
             batch = msgspec.structs.replace(batch, hidden_losses=hidden_losses)
+        if self._fields.types is not None:
+            other_types = [event.other_types for event in events]
+            batch = msgspec.structs.replace(batch, other_types=other_types)
         return Decoded(
             batch=batch,
             indices=indices,
@@ -346,6 +356,7 @@ class GeneralDecoder:
             history=read("history", self._read_history, optional=True),
             typed=outcome.typed,
             hides_loss=outcome.hides_loss,
+            other_types=outcome.other_types,
             per_item=self._item_values(record, *items),
             rankers=tuple(read_list(path.of(record)).items for path, read_list in self._rankers),
             event_id=read("event_id", self._name.identity),

@@ -1,6 +1,13 @@
 """Events, batches of events as columns, and the records that carry them."""
 
-from streameval.events.batch import OPTIONAL_COLUMNS, Batch, ItemGroup, Matches, columns_of
+from streameval.events.batch import (
+    OPTIONAL_COLUMNS,
+    Batch,
+    ItemGroup,
+    Matches,
+    OtherTypes,
+    columns_of,
+)
 from streameval.events.event import (
     LARGEST_GAIN,
     LARGEST_RANK,
@@ -26,6 +33,7 @@ __all__ = [
     "Interactions",
     "ItemGroup",
     "Matches",
+    "OtherTypes",
     "columns_of",
     "combine_gains",
     "combine_interactions",

@@ -270,6 +270,18 @@ class ItemGroup(NamedTuple):
         )
 
 
+class OtherTypes(NamedTuple):
+    """Types of interactions that do not count.
+
+    Attributes:
+        counted: names of the types that count.
+        found: type of each interaction of an event that does not count.
+    """
+
+    counted: tuple[str, ...]
+    found: tuple[str, ...]
+
+
 class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     """Events as columns of one length, for statistics.
 
@@ -289,6 +301,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         matches: the hits of the lists, once they are found; not given by callers.
         hidden_losses: whether an item of each event has gains above and below 0, of which the
             largest counts; None if none has.
+        other_types: of each event, where only some types of interactions count; else None.
 
     A column from `positions` on is None if no event has a value.
 
@@ -314,6 +327,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     event_ids: Sequence[str | None] | None = None
     matches: Matches | None = None
     hidden_losses: Sequence[bool] | None = None
+    other_types: Sequence[OtherTypes | None] | None = None
 
     def of_type(self, name: str) -> Batch:
         """The batch with only the interactions of one type; the largest gain of an item counts."""

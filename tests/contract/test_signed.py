@@ -426,3 +426,27 @@ def test_a_join_sums_sales_and_refunds(tmp_path: Path, monkeypatch: pytest.Monke
         done = run("evaluate", "--config", "join.toml", "--format", "json")
         assert [reading["value"] for reading in json.loads(done.stdout)] == expected
         assert ("for one item: 2; the largest" in done.stderr) == (how == "max")
+
+
+def test_what_leaves_losses_out_says_so() -> None:
+    lists = [{"a": 2.0, "b": -1.0}, {"a": -3.0}, {"b": 1.0}]
+    for metric, said in (("dcg", True), ("value_per_list", False), ("ndcg", False)):
+        accumulator = Accumulator(metric)
+        accumulator.update_many([["a", "b"]] * 3, lists)
+        told = "2 of 4 gains are below 0: dcg leaves them out, value_per_list subtracts them"
+        assert accumulator.advice() == (told if said else None)
+
+
+def test_a_type_that_no_interaction_has_is_said(tmp_path: Path) -> None:
+    record = {"recommendations": ["a"], "interactions": [{"id": "a", "type": "Purchase"}]}
+    log, config = tmp_path / "log.ndjson", tmp_path / "types.toml"
+    log.write_text(f"{json.dumps(record)}\n" * 30)
+    config.write_text('metrics = ["hit_rate"]\n[event]\ntypes = { purchase = 10 }\n')
+    for processes in ("1", "2"):
+        done = run(
+            "evaluate", tmp_path / "log.ndjson", "--config", config, "--processes", processes
+        )
+        assert "types under [event] name 'purchase', which no interaction has" in done.stderr
+        assert "the most frequent types are 'Purchase' (30)" in done.stderr
+    config.write_text('metrics = ["hit_rate"]\n[event]\ntypes = { Purchase = 10 }\n')
+    assert not run("evaluate", log, "--config", config).stderr
