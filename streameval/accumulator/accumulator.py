@@ -504,6 +504,18 @@ class Accumulator:
         values = ", ".join(readings.value_text(metric, self.read) for metric in self.metrics)
         return f"<Accumulator of {self.lists:,} list{'s' * (self.lists != 1)}: {values}>"
 
+    def _repr_html_(self) -> str:
+        """A table of the values, for notebooks."""
+        from html import escape  # noqa: PLC0415  for notebooks alone
+
+        rows = [("metric", "value", "count")]
+        for text, reading in self.compute().items():
+            value = f"{reading.value:.4g}" if reading.defined else "undefined"
+            rows.append((text, value, f"{reading.count:,}"))
+        cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+        lists = f"<caption>{self.lists:,} list{'s' * (self.lists != 1)}</caption>"
+        return f"<table>{lists}{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         with self.lock:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_of, parse
@@ -32,7 +32,7 @@ from streameval.evaluation.options import (
 from streameval.evaluation.report import label_column, page_of, records_of
 from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
-from streameval.evaluation.sources import given_of, join_given
+from streameval.evaluation.sources import Tabular, given_of, join_given
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events import Combine, Id
 from streameval.events.errors import (
@@ -48,6 +48,9 @@ from streameval.join.tables import Attribution
 from streameval.statistics.intervals import Intervals
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from streameval.config import Config
 
 _INTERVALS: Final = Intervals()
@@ -166,6 +169,12 @@ class Evaluation(Mapping[str, Reading]):
         """The rows of `streameval evaluate --format json`, for `streameval.plot.over_time`."""
         return list(records_of(self._counted.spans))
 
+    @overload
+    def to_frame(self, library: Literal["pandas"]) -> pd.DataFrame: ...
+    @overload
+    def to_frame(self, library: Literal["polars"]) -> pl.DataFrame: ...
+    @overload
+    def to_frame(self, library: Library | None = None) -> Any: ...
     def to_frame(self, library: Library | None = None) -> Any:
         """A frame: span and labels if there are any, metric, value, low, high, count, lists, users.
 
@@ -180,6 +189,12 @@ class Evaluation(Mapping[str, Reading]):
         """
         return frame_of(self._columns(), library)
 
+    @overload
+    def values(self, per: Per, library: Literal["pandas"]) -> pd.DataFrame: ...
+    @overload
+    def values(self, per: Per, library: Literal["polars"]) -> pl.DataFrame: ...
+    @overload
+    def values(self, per: Per = "list", library: Library | None = None) -> Any: ...
     def values(self, per: Per = "list", library: Library | None = None) -> Any:
         """A frame with the value of each metric for each list, or for each user.
 
@@ -304,8 +319,8 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def evaluate(  # noqa: PLR0913  each is an option
-    recommendations: Any = None,
-    truth: Any = None,
+    recommendations: Tabular | Metric | Callable[..., Any] | None = None,
+    truth: Tabular | Metric | Callable[..., Any] | None = None,
     *metrics: str | Metric | Callable[..., Any] | Sequence[Any],
     by: str | Sequence[str] = (),
     every: str | None = None,
@@ -317,10 +332,10 @@ def evaluate(  # noqa: PLR0913  each is an option
     delimiter: str | None = None,
     ties: Ties | None = None,
     combine: Combine | None = None,
-    exclude: Any = None,
-    users: Any = None,
-    impressions: Any = None,
-    interactions: Any = None,
+    exclude: Tabular | None = None,
+    users: Tabular | None = None,
+    impressions: Tabular | None = None,
+    interactions: Tabular | None = None,
     attribution: Attribution | None = None,
     catalog: int | str | os.PathLike[str] | Collection[Id] | None = None,
     popularity: Popularity | Mapping[Any, float] | None = None,
@@ -406,17 +421,18 @@ def evaluate(  # noqa: PLR0913  each is an option
         >>> evaluate("mrr", impressions=shown, interactions=clicks)["mrr"].value
         0.25
     """
+    asked: tuple[Any, ...] = metrics
     is_join = any(of is not None for of in (impressions, interactions, attribution))
     if is_join:
-        metrics = tuple(of for of in (recommendations, truth) if of is not None) + metrics
-        if not all(map(is_metric, metrics)) or exclude is not None or users is not None:
+        asked = (*(of for of in (recommendations, truth) if of is not None), *metrics)
+        if not all(map(is_metric, asked)) or exclude is not None or users is not None:
             raise InputError(
                 "{impressions} and {interactions} stand for recommendations, truth, exclude and "
                 "users; give metrics beside them."
             )
         truth = None
     if truth is not None and is_metric(truth):
-        truth, metrics = None, (truth, *metrics)
+        truth, asked = None, (truth, *metrics)
     reading = ReadingOptions(
         columns=columns,
         time_unit=time_unit,
@@ -437,7 +453,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     with warned_notes() as around:
         options = options_of(
             {**reading, **unknown},
-            metrics=metric_texts(metrics),
+            metrics=metric_texts(asked),
             by=(by,) if isinstance(by, str) else by,
             every=every,
             intervals=intervals,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -111,6 +111,24 @@ def _with_records(decoded: Decoded, partition: Partition, first: int, size: int 
     )
     return Events(decoded, records, size)
 
+
+class HasMapping(Protocol):
+    """A run or qrels of ranx."""
+
+    def to_dict(self) -> Any:
+        """Its mapping of users."""
+
+
+class HasDlpack(Protocol):
+    """A tensor or an array."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+Tabular: TypeAlias = (
+    str | os.PathLike[str] | Iterable[Any] | ArrowTable | Columns | Batch | HasMapping | HasDlpack
+)
+"""What may have recommendations or interactions: a path, a frame, a mapping, lists or a matrix."""
 
 Rows: TypeAlias = list[Table] | Side
 """Files of rows, a frame, or rows that were read already."""

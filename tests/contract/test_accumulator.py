@@ -356,3 +356,14 @@ def test_a_copy_does_not_check_its_inputs_again(monkeypatch: pytest.MonkeyPatch)
     twin = accumulator.copy()
     assert twin.read("item_coverage@2").value == 2 / 3
     assert twin.context is accumulator.context
+
+
+def test_a_notebook_shows_the_values_as_a_table() -> None:
+    accumulator = Accumulator("mrr", "recall@2")
+    accumulator.update(["a", "b"], ["b"])
+    accumulator.update(["a"], [])
+    text = accumulator._repr_html_()
+    assert "<caption>2 lists</caption>" in text
+    assert "<td>mrr</td><td>0.25</td><td>2</td>" in text
+    assert "<td>recall@2</td><td>1</td><td>1</td>" in text
+    assert "<td>undefined</td><td>0</td>" in Accumulator("recall@2")._repr_html_()

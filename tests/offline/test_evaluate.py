@@ -332,7 +332,7 @@ def test_the_module_finds_its_lazy_names_only() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'evaluat'"):
         _ = streameval.evaluat
     with pytest.raises(UsageError):
-        streameval.evaluate(5, "mrr")
+        streameval.evaluate(5, "mrr")  # type: ignore[arg-type]  # mypy refuses it, too
 
 
 def test_a_reading_says_where_peers_divide_by_more() -> None:
