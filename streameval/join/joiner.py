@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain, islice, takewhile
+from itertools import chain, takewhile
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -25,7 +25,7 @@ from streameval.join.logs import RecordSlice
 from streameval.join.open_records import (
     Index,
     ItemNumbers,
-    KeyOf,
+    KeysOf,
     OpenInteractions,
     OpenLists,
     OpenRecords,
@@ -47,17 +47,17 @@ CountClosed: TypeAlias = Callable[[Decoded], Mapping[int, InvalidEvent]]
 """Counts events; returns the rows of those that cannot be counted, and why."""
 
 
-_LIST_KEYS: Final[Mapping[Key, Mapping[str, KeyOf[OpenLists]]]] = {
-    "request_id": {"ids": lambda lists, index: lists.requests[index]},
+_LIST_KEYS: Final[Mapping[Key, Mapping[str, KeysOf[OpenLists]]]] = {
+    "request_id": {"ids": lambda lists, indices: [lists.requests[at] for at in indices]},
     "user_item": {
-        "ids": lambda lists, index: (
-            (lists.users[index], lists.requests[index]) if lists.requests[index] else ""
-        ),
-        "users": lambda lists, index: lists.users[index],
+        "ids": lambda lists, indices: [
+            (lists.users[at], lists.requests[at]) if lists.requests[at] else "" for at in indices
+        ],
+        "users": lambda lists, indices: [lists.users[at] for at in indices],
     },
 }
-_INTERACTION_KEYS: Final[Mapping[str, KeyOf[OpenInteractions]]] = {
-    "ids": lambda interactions, index: int(interactions.ids[index])
+_INTERACTION_KEYS: Final[Mapping[str, KeysOf[OpenInteractions]]] = {
+    "ids": lambda interactions, indices: interactions.ids[indices].tolist()
 }
 
 
@@ -240,9 +240,7 @@ class Joiner:
 
     def preview(self) -> Iterator[tuple[Attributed, list[int]]]:
         """All interactions and their lists, as if no older record came; to be called last."""
-        waiting = self.lists.between(self.watermark, FOREVER)
-        copies = self.lists.copies(waiting)
-        self.lists.add_keys([row for row in waiting if row not in copies])
+        self.lists.decide(self.watermark, FOREVER)
         yield from self.matched(self.interactions.between(NEVER, FOREVER))
 
     def latest(self, until: int) -> int:
@@ -266,8 +264,12 @@ class Joiner:
         named = self.lists.by["ids"]
         for key, time in zip(interactions.keys, interactions.times.tolist(), strict=True):
             earliest = time - self.rules.window
-            lists = (row for row in named.rows(key) if earliest <= self.lists.time(row) <= time)
-            yield [*islice(lists, 1)]
+            for row in named.rows(key):
+                if earliest <= self.lists.time(row) <= time:
+                    yield [row]
+                    break
+            else:
+                yield []
 
     def _last_touches(self, interactions: OpenInteractions) -> list[list[int]]:
         """The latest list with the item in the window before, for each combination of `per`."""
@@ -334,7 +336,7 @@ class Joiner:
         self.lists.restore(parts)
         self.interactions.restore(parts)
         for table in (self.lists, self.interactions):
-            table.add_keys(table.between(NEVER, self.watermark))
+            table.decide(NEVER, self.watermark)
         # The interactions of open lists are attributed again.
         closed = self._closing_time(self.watermark)
         for found, rows in self.matched(self.interactions.between(closed, self.watermark)):
@@ -376,22 +378,19 @@ class Joiner:
         Of copies the earliest counts. Windows of lists of one id must not overlap; an interaction
         counts once within window and lateness.
         """
-        rows = table.between(before, self.watermark)
-        copies = table.copies(rows)
+        rows, copies = table.decide(before, self.watermark)
         for row in copies:
             records, index = table.at(row)
             self._refuse(self._streams[records.logs[index]], "duplicate", records, index)
-        if copies:
-            rows = [row for row in rows if row not in copies]
-            table.remove(sorted(copies))
-        table.add_keys(rows)
+        table.remove(sorted(copies))
         return rows
 
     def _wait(self, found: Attributed, lists: Sequence[int]) -> None:
         """Keep an interaction until its lists are counted; it counts with the last of them."""
         for row in lists:
             self._attributions[row].append(found)
-        self._counted_later.update((row, found.row) for row in lists[:-1])
+        if len(lists) > 1:
+            self._counted_later.update((row, found.row) for row in lists[:-1])
 
     def _close(
         self, rows: Sequence[int], count: CountClosed

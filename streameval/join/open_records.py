@@ -32,6 +32,9 @@ _INDEX_BITS: Final = 24
 
 _LARGEST_INDEX: Final = (1 << _INDEX_BITS) - 1
 
+_PARTS: Final = 16
+"""Number of parts of a bucket that are joined to one."""
+
 _MANY: Final = 262_144
 """Fewer items are never numbered anew: that would cost more than they take."""
 
@@ -100,8 +103,8 @@ R = TypeVar("R", OpenLists, OpenInteractions)
 RowKey: TypeAlias = str | int | tuple[str, str]
 """By which rows are found; an empty text or 0 is none."""
 
-KeyOf: TypeAlias = Callable[[R, int], RowKey]
-"""The key of the record with this index."""
+KeysOf: TypeAlias = Callable[[R, list[int]], Sequence[RowKey]]
+"""The keys of the records with these indices."""
 
 
 def size_of(records: OpenRecords) -> int:
@@ -249,9 +252,11 @@ class _Bucket(Generic[R]):
     def append(self, part: R) -> None:
         self.parts.append(part)
         # Each record is copied a few times only, however many batches it takes to fill the bucket.
-        while len(self.parts) > 1 and len(self.parts[-2]) < 2 * len(self.parts[-1]):
-            last = self.parts.pop()
-            self.parts[-1] = self.parts[-1].joined(last)
+        while len(self.parts) >= _PARTS:
+            first, *others = self.parts[-_PARTS:]
+            if len(first) >= _PARTS * len(others[-1]):
+                break
+            self.parts[-_PARTS:] = [first.joined(*others)]
         self.version = next_version()
 
 
@@ -267,7 +272,7 @@ class OpenTable(Generic[R]):
         keys: by which rows are found; by "ids" copies are.
 
     Attributes:
-        by: rows by each of `keys`, once `add_keys` was called for them.
+        by: rows by each of `keys`, once they are decided.
         size: approximate bytes.
         first: all rows are at or after it.
     """
@@ -279,7 +284,7 @@ class OpenTable(Generic[R]):
         width: int,
         span: int,
         items: ItemNumbers,
-        keys: Mapping[str, KeyOf[R]],
+        keys: Mapping[str, KeysOf[R]],
     ) -> None:
         self.buckets: dict[int, _Bucket[R]] = {}
         self.by = {key: Index() for key in keys}
@@ -290,7 +295,7 @@ class OpenTable(Generic[R]):
         self._width = width
         self._span = span
         self._items = items
-        self._keys: Mapping[str, KeyOf[R]] = keys
+        self._keys: Mapping[str, KeysOf[R]] = keys
 
     def __len__(self) -> int:
         return sum(len(bucket) - len(bucket.removed) for bucket in self.buckets.values())
@@ -315,13 +320,28 @@ class OpenTable(Generic[R]):
                 bucket.append(part)
             self.size += size_of(part)
 
-    def copies(self, rows: Sequence[int]) -> set[int]:
-        """Those of these rows that repeat an earlier one, here or among those with keys.
+    def decide(self, begin: int, end: int) -> tuple[list[int], set[int]]:
+        """Decide which of the rows in [begin, end) count, and make them found by their keys.
 
-        `rows`: all without keys up to some time.
+        Nothing after `end` is decided yet, and all before `begin`.
+
+        Returns:
+            The rows that count, by time, and the copies, which are to be removed.
         """
-        ids, index = self._keys_of(rows, "ids"), self.by["ids"]
-        present = [key for key in ids if key]
+        rows = self.between(begin, end)
+        keys = {name: self._keys_of(rows, name) for name in self.by}
+        copies = self._copies(rows, keys["ids"])
+        if copies:
+            kept = [index for index, row in enumerate(rows) if row not in copies]
+            rows = [rows[index] for index in kept]
+            keys = {name: [listed[index] for index in kept] for name, listed in keys.items()}
+        for name, index in self.by.items():
+            index.extend(keys[name], rows)
+        return rows, copies
+
+    def _copies(self, rows: Sequence[int], ids: Sequence[RowKey]) -> set[int]:
+        """Those of the rows that repeat an earlier one, here or among those decided before."""
+        index, present = self.by["ids"], [key for key in ids if key]
         if index.are_new(present):
             return set()
         times_seen = Counter(present)
@@ -337,13 +357,8 @@ class OpenTable(Generic[R]):
         )
         return {listed[place] for place in np.flatnonzero(copies).tolist()}
 
-    def add_keys(self, rows: Sequence[int]) -> None:
-        """Make rows found by their keys; all of a time at once, in the order of time."""
-        for name, index in self.by.items():
-            index.extend(self._keys_of(rows, name), rows)
-
     def remove(self, rows: Sequence[int]) -> None:
-        """Remove rows, which ascend and have no keys."""
+        """Remove copies, which ascend."""
         for number, of_bucket in groupby(rows, lambda row: row >> _INDEX_BITS):
             bucket, indices = self.buckets[number], [row & _LARGEST_INDEX for row in of_bucket]
             bucket.removed += indices
@@ -357,10 +372,10 @@ class OpenTable(Generic[R]):
         return _content(self._items, *self.at(row))
 
     def _keys_of(self, rows: Sequence[int], name: str) -> list[RowKey]:
-        key_of, keys = self._keys[name], list[RowKey]()
+        keys_of, keys = self._keys[name], list[RowKey]()
         for number, of_bucket in groupby(rows, lambda row: row >> _INDEX_BITS):
-            records = self.buckets[number].rows
-            keys += [key_of(records, row & _LARGEST_INDEX) for row in of_bucket]
+            indices = [row & _LARGEST_INDEX for row in of_bucket]
+            keys += keys_of(self.buckets[number].rows, indices)
         return keys
 
     def at(self, row: int) -> tuple[R, int]:
@@ -438,7 +453,7 @@ class OpenTable(Generic[R]):
                 yield number, self.buckets[number].rows.times
 
     def drop(self, before: int) -> None:
-        """Remove all buckets that end at or before a time; all of their rows are indexed."""
+        """Remove all buckets that end at or before a time, before which all is decided."""
         for number in sorted(n for n in self.buckets if (n + 1) * self._width <= before):
             bucket, self.first = self.buckets[number], (number + 1) << _INDEX_BITS
             remaining = bucket.remaining
