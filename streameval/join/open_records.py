@@ -253,10 +253,10 @@ class _Bucket(Generic[R]):
         self.parts.append(part)
         # Each record is copied a few times only, however many batches it takes to fill the bucket.
         while len(self.parts) >= _PARTS:
-            first, *others = self.parts[-_PARTS:]
-            if len(first) >= _PARTS * len(others[-1]):
+            last = self.parts[-_PARTS:]
+            if len(last[0]) >= _PARTS * len(last[-1]):
                 break
-            self.parts[-_PARTS:] = [first.joined(*others)]
+            self.parts[-_PARTS:] = [last[0].joined(*last[1:])]
         self.version = next_version()
 
 
