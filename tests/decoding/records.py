@@ -33,6 +33,8 @@ FIELDS = [
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
     EventFields(time="ts", time_unit="s", event_id="user"),
+    EventFields(combine="sum"),
+    EventFields(types={"click": 1.0, "purchase": -5.0}),
 ]
 LABELS = [[], ["variant"], ["variant", "user"], ["variant", "campaign"]]
 
@@ -47,6 +49,7 @@ LISTS = st.lists(
     st.sampled_from(["a", "b", "c", "d"]) | st.integers(-3, 12).map(str) | LONG, max_size=5
 )
 INTEGERS = st.lists(st.integers(-3, 12) | st.sampled_from([2**63, 2**70, 10**33]), max_size=5)
+GAINS = st.lists(st.integers(-3, 3) | st.floats(-5, 5), max_size=5)
 PLAIN_GAINS = st.dictionaries(st.sampled_from("abc"), st.integers(-2, 5) | st.floats(-5, 5))
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -92,6 +95,7 @@ def plain_records() -> st.SearchStrategy[bytes]:
             | st.lists(st.integers(1, 9), max_size=3)
             | st.lists(st.integers(-1, 9)),
             "chances": st.none() | st.lists(values, max_size=5),
+            "gains": st.none() | GAINS,
             "earlier": st.none() | LISTS | INTEGERS,
             "later": LISTS | INTEGERS,
             "teams": st.none() | st.lists(values | LONG, max_size=2),
@@ -116,6 +120,7 @@ def free_records() -> st.SearchStrategy[bytes]:
             "at": times | anything,
             "ranks": st.lists(st.integers(1, 9)) | anything,
             "chances": st.lists(values, max_size=4) | anything,
+            "gains": GAINS | anything,
             "earlier": lists | anything,
             "variant": ids | anything,
             "campaign": ids | anything,
@@ -145,6 +150,8 @@ def events_of(decoded: Decoded) -> list[DecodedEvent]:
         event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
         event.rankers = () if decoded.rankers is None else tuple(decoded.rankers[row])
         event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
+        event.hides_loss = bool((decoded.batch.hidden_losses or {row: False})[row])
+        event.other_types = (decoded.batch.other_types or {row: None})[row]
     return events
 
 

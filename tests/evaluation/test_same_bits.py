@@ -17,7 +17,10 @@ import pytest
 from streameval import Accumulator, Intervals, evaluate
 from streameval.evaluation.partials import merged, partials
 
-METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2", "distinct_items@3", "users_covered")
+METRICS = (
+    *("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2", "distinct_items@3", "users_covered"),
+    "value_per_list@3",
+)
 
 
 class Named(NamedTuple):
@@ -39,17 +42,32 @@ class FakeRun:
 
 
 class World(NamedTuple):
-    """Lists of users with their interactions, in the order of first appearance."""
+    """Lists of users with their interactions, in the order of first appearance.
+
+    Attributes:
+        gains: of both signs, for each interaction; None if all are 1.
+    """
 
     ranked: dict[Any, list[Any]]
     truth: dict[Any, list[Any]]
+    gains: dict[Any, list[float]] | None
 
     def counted(self) -> bytes:
         """The state of an accumulator that was given one list after the other."""
         one = Accumulator(*METRICS, intervals=Intervals())
         for user in self.users():
-            one.update(self.ranked.get(user, []), self.truth.get(user, []), user=user)
+            one.update(self.ranked.get(user, []), self.graded.get(user, []), user=user)
         return b"".join(one.dump())
+
+    @property
+    def graded(self) -> dict[Any, Any]:
+        """The interactions of each user, with their gains."""
+        if self.gains is None:
+            return self.truth
+        return {
+            user: dict(zip(items, self.gains[user], strict=True))
+            for user, items in self.truth.items()
+        }
 
     def users(self) -> list[Any]:
         return list(dict.fromkeys([*self.ranked, *self.truth]))
@@ -61,6 +79,7 @@ class World(NamedTuple):
                 "interactions": self.truth.get(user, []),
                 "user": user,
             }
+            | ({} if self.gains is None else {"gains": self.gains.get(user, [])})
             for user in self.users()
         ]
 
@@ -74,7 +93,11 @@ def world(seed: int) -> World:
         users, items = [*range(90, 90 + len(users))], [*range(5, 5 + len(items))]
     ranked = {user: draw.sample(items, draw.randint(1, len(items))) for user in users[1:]}
     truth = {user: draw.sample(items, draw.randint(1, 4)) for user in users[:-1]}
-    return World(ranked, truth)
+    gains = {
+        user: [draw.choice((1.0, 2.5, -1.0, -3.0, 0.0)) for _ in items]
+        for user, items in truth.items()
+    }
+    return World(ranked, truth, gains if seed % 3 else None)
 
 
 def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -87,6 +110,8 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     clicks = [(user, item) for user, items in drawn.truth.items() for item in items]
     rows = pd.DataFrame(ranked, columns=["user", "item", "score"])
     truth = pd.DataFrame(clicks, columns=["user", "item"])
+    if drawn.gains is not None:
+        truth["rating"] = [gain for gains in drawn.gains.values() for gain in gains]
     rows.to_csv(folder / "shown.csv", index=False)
     truth.to_csv(folder / "truth.csv", index=False)
     pq.write_table(pa.Table.from_pandas(rows), folder / "shown.parquet", row_group_size=3)
@@ -104,12 +129,12 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "named tuples", ([Named(*row) for row in ranked], truth)
     yield "lists of the recommendations", (_lists(rows, "recommendations"), truth)
     yield "lists of the truth", (rows, _lists(truth, "interactions"))
-    yield "ranx", (FakeRun(drawn.ranked), FakeRun(drawn.truth))
-    yield "mappings", (drawn.ranked, drawn.truth)
+    yield "ranx", (FakeRun(drawn.ranked), FakeRun(drawn.graded))
+    yield "mappings", (drawn.ranked, drawn.graded)
     yield "pairs of item and score", (
         {user: [(item, 9.0 - at) for at, item in enumerate(items)]
          for user, items in drawn.ranked.items()},
-        drawn.truth,
+        drawn.graded,
     )  # fmt: skip
     events = drawn.events()
     yield "frame of events", (pd.DataFrame(events),)
@@ -121,7 +146,7 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
         (folder / "events.ndjson").write_text(lines)
         yield "json lines", (folder / "events.ndjson",)
         yield "csv", (folder / "shown.csv", folder / "truth.csv")
-        for name in ("recommendations", "interactions"):
+        for name in (name for name in table.column_names if name != "user"):
             lists = [json.dumps(event[name]) for event in events]
             table = table.drop_columns([name]).append_column(name, [lists])
         pd.DataFrame(table.to_pydict()).to_csv(folder / "events.csv", index=False)
@@ -129,7 +154,9 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def _lists(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    return frame.groupby("user", sort=False)["item"].agg(list).rename(name).reset_index()
+    lists = frame.groupby("user", sort=False).agg(list).reset_index()
+    # Scores order items that stand in their order.
+    return lists.rename(columns={"item": name}).drop(columns="score", errors="ignore")
 
 
 @pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
