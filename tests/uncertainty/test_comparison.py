@@ -13,11 +13,12 @@ from streameval.analyses.experiments.comparison import Comparison, Settings
 from streameval.analyses.experiments.course import (
     compare_days,
     course_of,
-    days_left,
     lifts_alone,
+    pace_of,
 )
 from streameval.statistics.intervals import GroupSums, Method
 from tests.comparing import compare_sums
+from tests.crowds import audience
 from tests.present import present
 from tests.uncertainty.test_interval import binomial, sums
 
@@ -336,27 +337,21 @@ def test_a_lift_that_all_users_share_has_no_bounds() -> None:
     assert comparison.lift == pytest.approx(1.0)
 
 
-def test_days_left_follow_the_measured_course_of_the_width() -> None:
-    """Users who come again narrow an interval less than new ones."""
-    random = np.random.default_rng(3)
-    days, groups = 16, 256
-
-    def arm(of_users: float) -> GroupSums:
-        lists = np.full((days, groups), 50)
-        alike = random.normal(0.0, of_users, groups)
-        values = lists * (0.5 + alike) + random.normal(0.0, 2.0, (days, groups))
-        return GroupSums(np.arange(days), values, lists)
-
-    settings = Settings("fixed", 0.002, 0.95)
-    new, again = (
-        present(days_left(course_of(arm(spread), arm(spread)), settings)) for spread in (0.0, 0.02)
-    )
-    comparison = compare_sums(arm(0.0), arm(0.0), method="fixed")
-    half = (present(comparison.lift_high) - present(comparison.lift_low)) / 2
-    assert new == pytest.approx(days * ((half / 0.002) ** 2 - 1), rel=0.6)
-    assert again > 100 * new
-    few = arm(0.0)
-    assert days_left(course_of(few.rows(slice(3)), few.rows(slice(3))), settings) is None
+def test_days_left_are_those_in_which_new_users_come() -> None:
+    """3,000 users in 14 days, 357 of them in the second half: 51 new ones a day."""
+    days = np.arange(20_000, 20_014)
+    first = np.concatenate([np.resize(days[:7], 2_643), np.resize(days[7:], 357)])
+    arm = audience(np.arange(3_000, dtype=np.uint64), days=(first, first))
+    pace = present(pace_of([arm], days))
+    assert (pace.users, pace.new, pace.days) == (3_000.0, 51.0, 14)
+    assert pace.days_until(4_417.0) == pytest.approx((4_417 - 3_000) / 51)
+    assert pace.days_until(2_000.0) == 0.0
+    # Only of users below a threshold are the days known.
+    half = arm._replace(threshold=2**63)
+    assert present(pace_of([half], days)) == (6_000.0, 102.0, 14)
+    again = arm._replace(first=np.full(3_000, 20_000))
+    assert present(pace_of([again], days)).days_until(4_417.0) is None
+    assert pace_of([arm], days[:3]) is None
 
 
 def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:

@@ -66,15 +66,18 @@ def test_what_is_detectable_is_a_lift_that_needs_the_users_counted() -> None:
         assert efforts(sums, 5_000, Goal(lift=lift))[method].users == pytest.approx(5_000)
 
 
-def test_days_follow_the_course_of_the_spread() -> None:
-    """Users who come once need as many times the days as times the users."""
-    sums = traffic([2], 40_000, days=16)
-    effort = efforts(sums, 40_000, Goal(lift=0.01))["fixed"]
-    times = present(effort.users) / 40_000
-    assert times > 2
-    assert present(effort.days) == pytest.approx(16 * times, rel=0.5)
+def test_days_are_those_in_which_the_missing_users_come() -> None:
+    sums, days = traffic([2], 40_000, days=16), np.arange(16)
+    first = np.resize(days, 40_000)
+    everyone = audience(np.arange(40_000, dtype=np.uint64), days=(first, first))
+    effort = plan_sums("ctr", sums, everyone, Intervals(), Goal(lift=0.01)).efforts[0]
+    assert effort.new_users == 2_500.0
+    assert present(effort.days) == 16 + (present(effort.users) - 40_000) / 2_500
+    # Nobody new came after the first day.
+    again = efforts(sums, 40_000, Goal(lift=0.01))["fixed"]
+    assert (again.days, again.new_users) == (None, 0.0)
     few = efforts(traffic([3], 4_000, days=3), 4_000, Goal())["fixed"]
-    assert few.days is None
+    assert (few.days, few.new_users) == (None, None)
 
 
 def test_several_variants_share_the_error() -> None:

@@ -17,7 +17,6 @@ from streameval.analyses.experiments.comparison import Settings, by_cell
 from streameval.analyses.experiments.course import (
     compare_days,
     course_of,
-    days_left,
     lifts_alone,
 )
 from streameval.analyses.experiments.settings import Experiment
@@ -218,7 +217,6 @@ def test_the_course_within_countries_ends_with_the_comparison() -> None:
     assert len(weekly) == 2
     first, other = (sums.rows(slice(2)) for sums in (control, treatment))
     assert daily[0].lift == compare_sums(first, other, method="fixed").lift
-    assert present(days_left(contrasts, settings)) > 0
 
 
 def test_files_and_the_daemon_compare_within_alike(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         unlabelled_evidence: e-value for these shares being unlike; 1 if users are the same.
         treated_before: variant -> shares of users who were treated before the experiment, where
             these keep its values from being adjusted.
+        is_sample: whether numbers of users are estimates, as there are very many.
     """
 
     users: dict[str, float]
@@ -97,6 +98,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     unlabelled: dict[str, float] = {}
     unlabelled_evidence: float = 1.0
     treated_before: dict[str, TreatedBefore] = {}
+    is_sample: bool = False
 
 
 def check_audiences(
@@ -138,6 +140,7 @@ def check_audiences(
         shared=crowd.shared / crowd.users if crowd.users else 0.0,
         shared_evidence=1.0 if same_users else shared_evidence(crowd.shared, crowd.users),
         same_users=same_users,
+        is_sample=any(arm.threshold < 2**64 for arm in arms),
         anonymous=max(anonymous_shares(arms)),
         left_out=tuple(left_out),
         splits=tuple(splits),
@@ -274,19 +277,22 @@ def split_text(checks: Checks) -> str:
         split = max(checks.splits, key=lambda split: split.evidence)
     dated = len(checks.splits) > 1
     counts = split.users if dated else checks.users
-    users = users_by_variant(counts)
+    users = users_by_variant(counts, is_sample=checks.is_sample and not dated)
     when = "before the first change" if split is checks.splits[0] else f"new since {split.since}"
     return f"{f'{when}: ' if dated else ''}{users}; planned {planned_text(split.shares)}"
 
 
-def users_by_variant(users: Mapping[str, float]) -> str:
-    """The number of users of each variant.
+def users_by_variant(users: Mapping[str, float], *, is_sample: bool = False) -> str:
+    """The number of users of each variant; `is_sample`: whether they are estimates.
 
     Example:
         >>> users_by_variant({"control": 1234.0, "b": 5})
         'control 1,234, b 5'
+        >>> users_by_variant({"control": 1_048_575.6}, is_sample=True)
+        'control about 1,048,576'
     """
-    return ", ".join(f"{name} {count:,.0f}" for name, count in users.items())
+    about = "about " * is_sample
+    return ", ".join(f"{name} {about}{count:,.0f}" for name, count in users.items())
 
 
 def planned_text(shares: Mapping[str, float]) -> str:
@@ -305,7 +311,8 @@ def planned_text(shares: Mapping[str, float]) -> str:
 def users_text(checks: Checks) -> str:
     """The users of each variant, and whether they are split as planned."""
     if checks.same_users:
-        return f"{users_by_variant(checks.users)}: users see several variants"
+        users = users_by_variant(checks.users, is_sample=checks.is_sample)
+        return f"{users}: users see several variants"
     split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
     return f"{split_text(checks)}, {split} ({imbalance_text(checks)})"
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.analyses.experiments.adjustment import Covariates
-from streameval.analyses.experiments.comparison import Settings, contrast_of, judge, on_common_days
+from streameval.analyses.experiments.comparison import (
+    Settings,
+    contrast_of,
+    judge,
+    log_lift,
+    on_common_days,
+)
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import normal_quantile, standard_error
 from streameval.inference.planned_looks import PlannedLook
-from streameval.statistics.intervals import GroupSums
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import Audience, GroupSums
 
 Course: TypeAlias = Sequence[tuple[int, Contrast]]
 """Days since 1970-01-01 (UTC), and the contrast over all days up to each."""
@@ -24,21 +31,14 @@ Course: TypeAlias = Sequence[tuple[int, Contrast]]
 _ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
 
 _FEWEST_DAYS: Final = 4
-"""Fewest days from which the course of a width is measured."""
+"""Fewest days from which the pace of new users is measured."""
 
 _WEEK: Final = 7
 _MONDAY: Final = 4
 """The first Monday, in days since the epoch."""
 
-_SLOWEST: Final = 0.05
-_FASTEST: Final = 1.0
-"""Limits of the power of time with which a standard error falls; 0.5 if no user comes again."""
-
 _LARGEST_EFFECT: Final = 100.0
 """Largest logarithm of a detectable lift."""
-
-_MOST_TIMES: Final = 230.0
-"""Logarithm of the largest factor of days, so that it is finite."""
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -137,27 +137,65 @@ def lifts_alone(
     return lifts
 
 
-def days_left(course: Course, settings: Settings) -> float | None:
-    """Days until the half width of the lift's interval is the configured precision.
+class Pace(NamedTuple):
+    """How many users come.
 
-    The standard error goes on to fall with the power of time with which it fell in the second half
-    of the days: slowly if the same users come again. None with too few days or users.
+    Attributes:
+        users: who came so far.
+        new: users a day who first came in the second half of the days.
+        days: so far.
     """
 
-    def error(count: int) -> float:
-        _, contrast = course[count - 1]
-        return lift_error(contrast) if contrast.is_usable else 0.0
+    users: float
+    new: float
+    days: int
 
-    days = len(course)
-    power = power_of_time(days, error)
-    if power is None:
+    def days_until(self, users: float) -> float | None:
+        """Days until so many users have come; None if no new ones come.
+
+        The same users teach ever less, so that their days are none.
+        """
+        missing = max(users - self.users, 0.0)
+        return missing / self.new if self.new else None if missing else 0.0
+
+
+def pace_of(audiences: Sequence[Audience], days: IntArray) -> Pace | None:
+    """The pace of the users of several variants, or of all; None with fewer than 4 days.
+
+    `days`: with lists, ascending.
+    """
+    if days.size < _FEWEST_DAYS:
         return None
-    now, groups = error(days), course[-1][1].groups
+    half = days.size // 2
+    new = sum(float((arm.first >= days[half]).sum()) * (2**64 / arm.threshold) for arm in audiences)
+    users = sum(arm.users for arm in audiences)
+    return Pace(users, new / (days.size - half), int(days.size))
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """When the lift will have the configured precision.
+
+    Attributes:
+        users: of both variants that it takes.
+        new_users: users a day who first came in the second half of the days.
+        days: so far.
+    """
+
+    users: float
+    new_users: float
+    days: int
+
+
+def outlook_of(contrast: Contrast, settings: Settings, pace: Pace) -> Outlook:
+    """The users at whom the half width of the lift's interval is the configured precision."""
     if settings.look is not None:
         settings = settings._replace(look=settings.look.last)
-    final = error_at(settings.precision, now, lambda error: _half_width(error, groups, settings))
-    times = math.log(now / final) / power
-    return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
+    now = lift_error(contrast)
+    final = error_at(
+        settings.precision, now, lambda error: _half_width(error, contrast.groups, settings)
+    )
+    users = pace.users * (now / final) ** 2 if final > 0 else pace.users
+    return Outlook(users=users, new_users=pace.new, days=pace.days)
 
 
 def detectable_lift(contrast: Contrast, settings: Settings) -> float:
@@ -190,24 +228,9 @@ def with_information(look: PlannedLook, course: Course) -> PlannedLook:
     return look._replace(information=tuple(information.tolist()))
 
 
-def power_of_time(days: int, error: Callable[[int], float]) -> float | None:
-    """The power of time with which a standard error fell in the second half of the days.
-
-    None with too few days. `error`: the standard error after so many days; 0 if it is unknown.
-    """
-    if days < _FEWEST_DAYS:
-        return None
-    before, now = error(days // 2), error(days)
-    if not (before > 0 and now > 0):
-        return None
-    power = math.log(before / now) / math.log(days / (days // 2))
-    return min(max(power, _SLOWEST), _FASTEST)
-
-
 def lift_error(contrast: Contrast) -> float:
     """Standard error of the logarithm of treatment / control."""
-    first, other, *_ = contrast
-    return standard_error(other.moves / other.value - first.moves / first.value)
+    return standard_error(log_lift(contrast)[1])
 
 
 def error_at(target: float, largest: float, width: Callable[[float], float]) -> float:

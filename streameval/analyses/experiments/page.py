@@ -22,8 +22,10 @@ from streameval.analyses.experiments.words import (
     guardrail_text,
     heaviest_weight,
     interval_text,
+    lift_text,
     open_sentence,
     opening,
+    outlook_text,
 )
 from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import number, render
@@ -36,8 +38,6 @@ _WIDEST: Final = 4.0
 
 _EVIDENCE: Final = 0.1, 1e5
 """Evidence is drawn between these, and clipped beyond."""
-
-_YEAR: Final = 365
 
 _TONES: Final = {Decision.SHIP: "better", Decision.DO_NOT_SHIP: "worse"}
 
@@ -86,7 +86,7 @@ def _table(report: Report) -> TextTable[Compared]:
             tone=lambda row: row.verdict,
             more=lambda row: list(_sentences(row, report)),
         ),
-        TextColumn("lift", lambda row: _lift(row.lift), "right"),
+        TextColumn("lift", lambda row: _lift(row.lift, row.lift_low), "right"),
         TextColumn(
             "interval of the lift",
             interval_text,
@@ -113,11 +113,8 @@ def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
     else:
         if row.verdict in OPEN:
             yield open_sentence(row, report.control), ""
-        if row.days_left:
-            days = max(1, math.ceil(row.days_left))
-            when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-            precision = percent(report.intervals.precision)
-            yield f"At this pace the lift is known to ±{precision} in {when}.", ""
+        if text := outlook_text(row, report.intervals.precision):
+            yield text, ""
         if row.verdict == Verdict.OPEN and row.detectable is not None:
             lift = percent(row.detectable)
             yield f"With today's users a lift of {lift} is found in 8 of 10 cases.", ""
@@ -165,7 +162,7 @@ def _evidence(row: Compared, name: str) -> tuple[Drawing, TextTable[Day]]:
     columns: list[TextColumn[Day]] = [
         TextColumn("day", lambda day: day.day.isoformat()),
         TextColumn("evidence", lambda day: e_value_text(day.evidence), "right"),
-        TextColumn("lift", lambda day: _lift(day.lift), "right"),
+        TextColumn("lift", lambda day: _lift(day.lift, day.low), "right"),
         TextColumn("interval", lambda day: lift_bounds(day.low, day.high), "right"),
     ]
     return drawing, TextTable(columns, row.days[::-1], title)
@@ -197,15 +194,15 @@ def _alone(row: Compared, name: str) -> tuple[Drawing, str, list[TextTable[SpanL
     )
     columns: list[TextColumn[SpanLift]] = [
         TextColumn("from", lambda span: span.start.isoformat()),
-        TextColumn("lift", lambda span: _lift(span.lift), "right"),
+        TextColumn("lift", lambda span: _lift(span.lift, span.low), "right"),
         TextColumn("interval", lambda span: lift_bounds(span.low, span.high), "right"),
     ]
     weekly = TextTable(columns, row.weekly[::-1], f"{name}: lift of each week alone")
     return drawing, percent(scale / 100.0), [weekly, TextTable(columns, row.daily[::-1], title)]
 
 
-def _lift(lift: float | None) -> str:
-    return UNDEFINED if lift is None else percent(lift, "+")
+def _lift(lift: float | None, low: float | None) -> str:
+    return lift_text(lift, low) or UNDEFINED
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
@@ -215,7 +212,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
     def share_text(share: float) -> str:
         return percent(share) if share else "none"
 
-    yield "users", users_by_variant(checks.users), ""
+    yield "users", users_by_variant(checks.users, is_sample=checks.is_sample), ""
     split = "no: planned" if checks.ratio_evidence >= ALARM else "yes:"
     since = f" since {checks.splits[-1].since}" if len(checks.splits) > 1 else ""
     planned = f"{split} {planned_text(checks.shares)}{since}"

@@ -13,6 +13,7 @@ from typer import Option
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Goal, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
+from streameval.analyses.experiments.words import FARTHEST, pace_text
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.options import Surroundings, as_usage_error
 from streameval.evaluation.result import FileCounts, count
@@ -61,8 +62,9 @@ def plan(
     streameval plan state -m ndcg@10    # what a daemon has saved
     ```
 
-    The spread between the users counted tells how many users are needed, and how fast it fell from
-    day to day how many days. `detectable` is the lift that so many users would find today.
+    The spread between the users counted tells how many users are needed, and the new users of the
+    second half of the days how many days. `detectable` is the lift that so many users would find
+    today.
 
     With `fixed`, look once, when they have come; with `anytime`, look whenever you like. `if
     adjusted`, fewer users are needed: by what they did before, as in `compare --since`.
@@ -153,7 +155,7 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         TextColumn("method", lambda row: row[1].method),
         TextColumn("users needed", lambda row: _needed(row[1].users), "right"),
         *[adjusted][:is_adjusted],
-        TextColumn("days needed", lambda row: _needed(row[1].days), "right"),
+        TextColumn("days needed", lambda row: _days(*row), "right"),
         TextColumn(
             "lift detectable today",
             lambda row: "unknown" if row[1].detectable is None else percent(row[1].detectable),
@@ -161,6 +163,7 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         ),
     ]
     yield TextTable(columns, rows)
+    yield from _conditions(plans)
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
     yield (
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
@@ -172,6 +175,27 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
             f"if adjusted: users needed with `since`, by what they did in {half} "
             f"day{'s' * (half != 1)} before."
         )
+
+
+def _days(plan: ExperimentPlan, effort: Effort) -> str:
+    if effort.new_users == 0 and effort.days is None:
+        return "never"
+    farthest = FARTHEST * plan.days
+    return f"more than {farthest:,}" if (effort.days or 0) > farthest else _needed(effort.days)
+
+
+def _conditions(plans: Sequence[ExperimentPlan]) -> Iterator[str]:
+    """What the days depend on: new users, as the same ones teach ever less."""
+    new = plans[0].efforts[0].new_users
+    if new:
+        yield f"days needed: if {pace_text(new)} go on to come, as in the second half of the days."
+    for plan in plans:
+        for effort in plan.efforts:
+            if effort.users is not None and (effort.new_users, effort.days) == (0, None):
+                yield (
+                    f"{plan.metric}, {effort.method}: these users are not enough, however long: "
+                    f"{_needed(effort.users)} are needed."
+                )
 
 
 def _needed(number: float | None) -> str:

@@ -14,7 +14,7 @@ from streameval.analyses.experiments.comparison import Settings
 from streameval.analyses.experiments.course import (
     detectable_effect,
     error_at,
-    power_of_time,
+    pace_of,
 )
 from streameval.catalogue import metric_of
 from streameval.events.errors import MetricError, NotComparableError
@@ -33,8 +33,10 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
         users: users of all variants together; None if nothing varies between users.
         adjusted: users of all variants together if values are adjusted by what users did before;
             None with fewer than 2 days counted.
-        days: days until they have come; None with fewer than 4 days counted.
+        days: days until they have come, if new users go on to come as in the second half of those
+            counted; None if none come, and with fewer than 4 days counted.
         detectable: the lift that is found with the users counted so far.
+        new_users: users a day who first came in the second half; None with fewer than 4 days.
     """
 
     method: Method
@@ -42,6 +44,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     adjusted: float | None = None
     days: float | None
     detectable: float | None
+    new_users: float | None = None
 
 
 class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,16 +210,14 @@ def _effort(
     error = error_at(math.log1p(goal.lift), 1e3 * now, lift_at)
     fewest = 2.0 * (FEWEST_GROUPS + 1) / min(goal.split)
     users, share = audience.users * (now / error) ** 2, share_left(sums, audience)
-    days, counted = None, sums.days.size
-    power = power_of_time(counted, lambda count: _relative_error(sums.rows(slice(count))))
-    if power is not None:
-        # The standard error must fall so many times, and does as it did.
-        days = max(counted * (now / error) ** (1.0 / power), 1.0)
+    pace, users = pace_of([audience], sums.days), max(users, fewest)
+    left = None if pace is None else pace.days_until(users)
     return Effort(
         method=method,
-        users=max(users, fewest),
+        users=users,
         adjusted=None if share is None else max(users * share, fewest),
-        days=days,
+        days=None if pace is None or left is None else pace.days + left,
+        new_users=None if pace is None else pace.new,
         detectable=math.expm1(min(lift_at(now), 100.0)),
     )
 

@@ -41,9 +41,10 @@ from streameval.analyses.experiments.comparison import (
 from streameval.analyses.experiments.course import (
     compare_days,
     course_of,
-    days_left,
     detectable_lift,
     lifts_alone,
+    outlook_of,
+    pace_of,
     with_information,
 )
 from streameval.analyses.experiments.notes import (
@@ -601,11 +602,14 @@ class _Comparisons:
         if self._look is not None:
             settings = settings._replace(look=with_information(self._look, course))
         if row.lift_low is not None and row.expected is None:
-            row = replace(
-                row,
-                days_left=days_left(course, settings),
-                detectable=detectable_lift(course[-1][1], settings),
-            )
+            row = replace(row, detectable=detectable_lift(course[-1][1], settings))
+            of_both = self._arms[self._experiment.control], self._arms[row.variant]
+            days = np.array([day for day, _ in course])
+            pace = pace_of([arm.audience for arm in of_both], days)
+            if pace is not None:
+                outlook = outlook_of(course[-1][1], settings, pace)
+                left = pace.days_until(outlook.users)
+                row = replace(row, outlook=outlook, days_left=left)
         if not daily or row.reason is not None or metric.counted is not None:
             return row
         alone = settings._replace(confidence=self._intervals.confidence)

@@ -21,7 +21,7 @@ from msgspec.structs import asdict, replace
 
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import Comparison, Settings, judge, side_of_limit
-from streameval.analyses.experiments.course import Day, SpanLift
+from streameval.analyses.experiments.course import Day, Outlook, SpanLift
 from streameval.analyses.experiments.outcomes import (
     OPEN,
     Decision,
@@ -47,8 +47,8 @@ class Compared(Comparison, frozen=True, kw_only=True):
         among: number of comparisons that share the error.
         guardrail: limit of the lift.
         guardrail_verdict: verdict about the guardrail by itself.
-        days_left: days until the lift has the configured precision, if its interval goes on to
-            narrow as it did in the second half of the days; None with fewer than 4 days.
+        days_left: days until the lift has the configured precision, if new users go on to come as
+            in the second half of the days; None if none come, and with fewer than 4 days.
         detectable: lift that is found with these users in 8 of 10 experiments.
         days: evidence by day of primary metrics; empty for others, and for the method "fixed".
         daily: lift of each day alone of primary metrics; empty for others.
@@ -66,6 +66,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
         within_limit: whether the guardrail counts as kept in the decision, which needs all of them;
             None without one.
         decision: about the variant; None in a segment, and without primary metrics.
+        outlook: what `days_left` follows from; None with fewer than 4 days, or without a lift.
     """
 
     metric: str
@@ -89,6 +90,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
     open_reason: OpenReason | None = None
     within_limit: bool | None = None
     decision: Decision | None = None
+    outlook: Outlook | None = None
 
     @property
     def needed(self) -> float:

@@ -28,6 +28,9 @@ from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import list_text, percent
 from streameval.statistics.intervals import Method
 
+FARTHEST: Final = 4
+"""How many times as many days as were counted are foretold."""
+
 _NOTHING: Final = "nothing to compare yet"
 
 
@@ -380,9 +383,46 @@ def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
         *[variant][:several],
         TextColumn("control", lambda row: mean(row.control), "right"),
         TextColumn("value" if several else first.variant, lambda row: mean(row.treatment), "right"),
-        TextColumn("lift", lambda row: "" if row.lift is None else percent(row.lift, "+"), "right"),
+        TextColumn("lift", lambda row: lift_text(row.lift, row.lift_low), "right"),
         TextColumn("interval of the lift", interval_text, "right"),
         TextColumn(f"{evidence}, needed", needed_text, "right"),
         TextColumn("verdict", lambda row: row.text, tone=lambda row: row.verdict),
     ]
     return TextTable(columns, rows)
+
+
+def outlook_text(row: Compared, precision: float) -> str:
+    """When the lift is known to a precision; empty if it is, or if nobody can say."""
+    outlook, left = row.outlook, row.days_left
+    if outlook is None or left == 0:
+        return ""
+    known = f"the lift is known to ±{percent(precision)}"
+    if left is None:
+        needed = f"about {outlook.users:,.0f} are needed"
+        return f"These users are not enough, however long: {needed} until {known}."
+    if left > FARTHEST * outlook.days:
+        when = f"in more than {FARTHEST * outlook.days:,} days"
+    else:
+        days = max(1, math.ceil(left))
+        when = f"in about {days:,} day{'s' * (days > 1)}"
+    return f"If {pace_text(outlook.new_users)} go on to come, {known} {when}."
+
+
+def pace_text(new: float) -> str:
+    """How many new users come a day.
+
+    Example:
+        >>> pace_text(51.4), pace_text(0.34)
+        ('51 new users a day', '0.34 new users a day')
+    """
+    return f"{new:,.0f} new users a day" if new >= 10 else f"{new:.2g} new users a day"
+
+
+def lift_text(lift: float | None, low: float | None) -> str:
+    """A lift that has an interval, of which `low` is an end; empty without one: it is noise.
+
+    Example:
+        >>> lift_text(0.372, 0.01), lift_text(0.372, None)
+        ('+37.2 %', '')
+    """
+    return "" if lift is None or low is None else percent(lift, "+")
