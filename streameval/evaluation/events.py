@@ -247,7 +247,8 @@ class EventRows:
         dimensions = None
         if self._labels:
             found = [block.rows[fields.labels.get(name, name)] for name in self._labels]
-            named = [label_column(values.combine_chunks(), block.where) for values in found]
+            coded = [label_codes(values.combine_chunks(), block.where) for values in found]
+            named = [[texts[code] for code in codes.tolist()] for texts, codes in coded]
             dimensions = list(zip(*named, strict=True))
         return Decoded(batch=batch, dimensions=dimensions, indices=np.arange(len(batch)))
 
@@ -282,20 +283,16 @@ class EventRows:
             raise InputError("{problem}; correct the file.", problem=problem) from error
 
 
-def label_column(values: Any, where: Callable[[int], str]) -> list[str]:
-    """The text of each value of a label; those of a dictionary are made once.
-
-    `where`: names a row, from 0.
-    """
-    codes: Sequence[int] = range(len(values))
+def label_codes(values: Any, where: Callable[[int], str]) -> tuple[Sequence[str], IntArray]:
+    """The texts of a label, and which of them each row has; `where` names a row, from 0."""
     if values.type.num_fields:
-        names = values.to_pylist()
+        names, codes = values.to_pylist(), np.arange(len(values))
     else:
         values = _dictionary_encode(values)
         names = [*values.dictionary.to_pylist(), None]
-        codes = values.indices.fill_null(len(names) - 1).to_numpy().tolist()
+        codes = values.indices.fill_null(len(names) - 1).to_numpy()
     try:
-        texts = label_texts(names)
+        return label_texts(names), codes
     except Refusal as refusal:
         rows = enumerate(values.to_pylist())
         row = next((row for row, value in rows if _is_refused(value)), 0)
@@ -303,7 +300,6 @@ def label_column(values: Any, where: Callable[[int], str]) -> list[str]:
             "{problem}; split by a column of short text or of integers.",
             problem=f"{where(row)}: {refusal}",
         ) from refusal
-    return [texts[code] for code in codes]
 
 
 def _is_refused(label: object) -> bool:

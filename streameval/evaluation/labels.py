@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.coded import merged
-from streameval.evaluation.files import arrow, listing
+from streameval.evaluation.files import listing
 from streameval.evaluation.options import InputError, Note
 from streameval.events import Id
 
@@ -24,13 +24,13 @@ class LabelRows(NamedTuple):
         source: of the table: recommendations, truth or users.
         names: of all columns.
         users: Arrow dictionary of the user of each row.
-        texts: of each label that the table has, one for each row.
+        texts: of each label that the table has, an Arrow dictionary of all rows.
     """
 
     source: str
     names: Sequence[str]
     users: Any
-    texts: Mapping[str, Sequence[str]]
+    texts: Mapping[str, Any]
 
 
 class UserLabels:
@@ -44,7 +44,8 @@ class UserLabels:
     Example:
         >>> import pyarrow as pa
         >>> users = pa.array([7, 8]).dictionary_encode()
-        >>> rows = LabelRows("truth", ["user", "plan"], users, {"plan": ["a", "b"]})
+        >>> plans = pa.array(["a", "b"]).dictionary_encode()
+        >>> rows = LabelRows("truth", ["user", "plan"], users, {"plan": plans})
         >>> UserLabels(["plan"], [rows]).of([8, 9])
         [('b',), ('__missing__',)]
     """
@@ -68,9 +69,9 @@ class UserLabels:
             known = next((user for values in self._of_label for user in values), None)
             found = f"one user is {next(iter(users))!r:.40}, and one with a label {known!r:.40}"
             raise InputError(
-                "no user has a value of {names}: {found}; write their ids alike.",
+                "no user has a value of {names}: {found}.",
                 names=self._names,
-                found=found,
+                found="no row has any" if known is None else f"{found}; write their ids alike",
             )
         if not without:
             return None
@@ -85,24 +86,22 @@ class UserLabels:
         having = [table for table in tables if label in table.texts]
         having = [table for table in having if table.source == "users"] or having
         if not having:
-            columns = "; ".join(f"{table.source}: {listing(table.names)}" for table in tables)
+            known = [f" {table.source}: {listing(table.names)}." for table in tables]
             raise InputError(
                 "no table has a column {label} to split by; give one that has, or a table of users "
-                "and their labels as {users}. {columns}.",
+                "and their labels as {users}.{columns}",
                 label=repr(label),
-                columns=columns,
+                columns=";".join(known).replace(".;", ";"),
             )
         ids, of_users = merged([table.users for table in having])
-        kind = arrow().large_string()
-        texts = arrow().array([text for table in having for text in table.texts[label]], kind)
-        words = texts.dictionary_encode()
-        known = arrow("compute").not_equal(texts, MISSING_LABEL).to_numpy(zero_copy_only=False)
-        size = max(1, len(words.dictionary))
-        pairs = np.concatenate(of_users) * size + words.indices.to_numpy()
-        pairs = np.unique(pairs[known])
+        words, of_words = merged([table.texts[label] for table in having])
+        names, values = list(map(str, ids.to_pylist())), words.to_pylist()
+        size = max(1, len(values))
+        pairs = np.unique(np.concatenate(of_users) * size + np.concatenate(of_words))
+        if MISSING_LABEL in values:
+            pairs = pairs[pairs % size != values.index(MISSING_LABEL)]
         owners, codes = np.divmod(pairs, size)
         again = np.flatnonzero(np.diff(owners) == 0)
-        names, values = list(map(str, ids.to_pylist())), words.dictionary.to_pylist()
         if again.size:
             first, second = (values[codes[at]] for at in (again[0], again[0] + 1))
             user = names[owners[again[0]]]

@@ -20,7 +20,7 @@ from streameval.evaluation.cells import ListColumn, is_list_type, is_text, lists
 from streameval.evaluation.coded import encoded, merged
 from streameval.evaluation.events import (
     id_column,
-    label_column,
+    label_codes,
     numbers_of,
     of_one_kind,
     time_column,
@@ -533,8 +533,11 @@ def _label_rows(source: str, rows: _ItemRows, users: Any, options: Options) -> L
     """The labels in the columns of a table; None if values are not split."""
     if not options.by:
         return None
-    columns = {label: rows.column(at) for label, at in _label_columns(rows.names, options).items()}
-    texts = {label: label_column(column.values, column.where) for label, column in columns.items()}
+    texts = {}
+    for label, at in _label_columns(rows.names, options).items():
+        column = rows.column(at)
+        words, codes = label_codes(column.values, column.where)
+        texts[label] = arrow().DictionaryArray.from_arrays(codes, words)
     return LabelRows(source, rows.names, users, texts)
 
 

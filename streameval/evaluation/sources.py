@@ -199,22 +199,29 @@ def given_of(
         raise InputError("{users} needs {truth}; events have labels of their own.")
     if not options.by:
         raise InputError("{users} needs {by}, the labels to split by.")
-    return given._replace(users=_users_of(users, options))
+    return given._replace(users=_users_of(users, given, options))
 
 
-def _users_of(users: Any, options: Options) -> Sequence[Table]:
+def _users_of(users: Any, given: Given, options: Options) -> Sequence[Table]:
     """A table of users and their labels."""
     if is_path(users):
         return files_at(os.fspath(users))
     if is_frame(users):
         return [Frame("users", as_table(users))]
-    by_user = users if isinstance(users, Mapping) else dict(enumerate(users))
-    rows = [
-        each if isinstance(each, Mapping) else {options.by[0]: each} for each in by_user.values()
-    ]
+    by_user = users
+    if not isinstance(users, Mapping):
+        if given.kind == "pair" or not isinstance(users, Iterable):
+            raise UsageError(
+                f"users: found {users!r:.80}; give a path, a frame or {{user: label}}."
+            )
+        by_user, lists = dict(enumerate(users)), given.events
+        count = len(lists[1]) - 1 if isinstance(lists, tuple) else np.shape(lists)[0]
+        if len(by_user) != count:
+            raise UsageError(f"users: found {len(by_user):,} labels for {count:,} lists.")
+    name = options.by[0]
+    rows = [of if isinstance(of, Mapping) else {name: of} for of in by_user.values()]
     columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
-    table = _table("users", {"user": [*by_user], **columns})
-    return [Frame("users", table, has_usual_names=True)]
+    return [Frame("users", _table("users", {"user": [*by_user], **columns}), has_usual_names=True)]
 
 
 def _given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:

@@ -108,11 +108,14 @@ def test_commands_take_a_table_of_users(tmp_path: Path, world: World) -> None:
 
 def test_lists_and_matrices_take_a_label_for_each_user() -> None:
     scores, truth, plans = np.array([[0.1, 0.2], [0.4, 0.3]]), [[0], [0]], ["paid", "free"]
-    for given in (scores, [[1, 0], [0, 1]], np.array([[1, 0], [0, 1]])):
+    ragged = np.array([1, 0, 0]), np.array([0, 2, 3])
+    for given in (scores, [[1, 0], [0]], np.array([[1, 0], [0, 1]]), ragged):
         found = evaluate(given, truth, "mrr", by="plan", users=plans)
         assert values(found) == {"paid": 0.5, "free": 1.0}
     with pytest.raises(UsageError, match="give the labels of lists as users="):
         evaluate(scores, truth, "mrr", by="plan")
+    with pytest.raises(UsageError, match="found 1 labels for 2 lists"):
+        evaluate(scores, truth, "mrr", by="plan", users=["paid"])
 
 
 def values(found: Evaluation) -> dict[str, float]:
