@@ -23,7 +23,7 @@ QUICK: Mapping[str, Bars] = {
     "at the edges": lambda: edges.bars(1, 3, sampled(edges.EDGES, 4)),
     "users who come more often": lambda: activity.bars(1, 20),
     "what needs a check or a note": lambda: doubts.bars(1, 3),
-    "values adjusted by the past": lambda: adjusted.bars(1, 6, sampled(adjusted.WORLDS, 2)),
+    "values adjusted by the past": lambda: adjusted.bars(1, 2, sampled(adjusted.WORLDS, 6)),
     "gaps of rare clicks": lambda: gaps.bars(1, 15),
     "estimates for another policy": lambda: policies.bars(1, 3),
     "interleaving and a split of users": lambda: interleaving.bars(1, 4),
@@ -35,7 +35,7 @@ NIGHTLY: Mapping[str, Bars] = {
     # Enough runs to tell 5 % from 8 %.
     **{f"rare clicks, {n}": partial(gaps.bars, n, 700) for n in range(100, 103)},
     **{
-        f"adjusted, {name}": partial(adjusted.bars, 100, 700, [name], others=not number)
+        f"adjusted, {name}": partial(adjusted.bars, 100, 400, [name], others=not number)
         for number, name in enumerate(adjusted.WORLDS)
     },
     **{

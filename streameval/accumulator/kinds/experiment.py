@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, TypeAlia
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.accumulator.counting import SummedMetric
 from streameval.accumulator.kinds.groups import GroupsSpec, groups_of, groups_spec
@@ -27,10 +28,13 @@ from streameval.statistics.options import EXPERIMENT_USERS
 from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:
+    from streameval.statistics import cohort_sums as _cohorts
     from streameval.statistics import user_sums as statistics
     from streameval.statistics import users as _users
+    from streameval.statistics.cohort_sums import CohortSums
     from streameval.statistics.user_sums import UserSums
 else:
+    _cohorts = LazyModule("streameval.statistics.cohort_sums")
     statistics = LazyModule("streameval.statistics.user_sums")
     _users = LazyModule("streameval.statistics.users")
 
@@ -40,12 +44,15 @@ follow: another period starts empty."""
 
 
 class PrePeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """The days before an experiment, whose sums by user adjust its values.
+    """The days before an experiment, whose sums by user adjust its values; and those of a ramp.
 
     Attributes:
         since: first day of the experiment (UTC), the first one that is not among them.
-        days: number of days.
+        days: number of days; 0 keeps none.
         metrics: canonical texts of metrics that are summed besides clicks and lists.
+        cohorts: whether what users do from `since` on is kept by user, too: on a ramp, whose shares
+            change, users are compared with those whom the same shares assigned.
+        until: last day of these; None: all.
 
     Example:
         >>> PrePeriod(since=date(2026, 3, 1)).span
@@ -55,6 +62,8 @@ class PrePeriod(msgspec.Struct, frozen=True, kw_only=True):
     since: date
     days: int = 28
     metrics: tuple[str, ...] = ()
+    cohorts: bool = False
+    until: date | None = None
 
     @property
     def span(self) -> tuple[int, int]:
@@ -67,7 +76,7 @@ class ExperimentNeed(msgspec.Struct, frozen=True):
     """What an experiment keeps besides the statistics of its metrics: a `Need`.
 
     Each variant has more users, and the sums of all their clicks and lists; with a period, what
-    each of them did before the experiment.
+    each of them did before the experiment, and on a ramp in it.
     """
 
     period: PrePeriod | None = None
@@ -81,12 +90,19 @@ class ExperimentNeed(msgspec.Struct, frozen=True):
         yield UsersSpec(max_users=EXPERIMENT_USERS)
         activity = tuple(SummedMetric(metric, _ALL_CLICKS) for metric in activity_metrics())
         yield GroupsSpec(summed=merged_sums(activity), groups=groups, has_activity=True)
-        if self.period is not None:
-            texts = self.period.metrics
-            averaged = [m for m in metrics if not m.is_per_user and m.has_interval]
-            adjusting = [metric for metric in averaged if metric.text in texts]
+        if self.period is None:
+            return
+        averaged = [m for m in metrics if not m.is_per_user and m.has_interval]
+        if self.period.days:
+            adjusting = [metric for metric in averaged if metric.text in self.period.metrics]
             sums = merged_sums((*activity, *summed_metrics(adjusting, limits)))
             yield PrePeriodSpec(summed=sums, period=self.period)
+        if self.period.cohorts and averaged:
+            yield CohortsSpec(
+                summed=summed_metrics(averaged, limits),
+                since=self.period.since,
+                until=self.period.until,
+            )
 
 
 class PrePeriodSpec(StatisticSpec, frozen=True, kw_only=True):
@@ -120,7 +136,7 @@ class PrePeriodSpec(StatisticSpec, frozen=True, kw_only=True):
     def joined(self, other: PrePeriodSpec) -> PrePeriodSpec:
         """See `StatisticSpec`; families of one experiment have the same days."""
         metrics = tuple(dict.fromkeys((*self.period.metrics, *other.period.metrics)))
-        period = msgspec.structs.replace(self.period, metrics=metrics)
+        period = replace(self.period, metrics=metrics)
         return PrePeriodSpec(summed=merged_sums((*self.summed, *other.summed)), period=period)
 
     def make(self, items: Items, _context: Context) -> UserSums:
@@ -130,6 +146,58 @@ class PrePeriodSpec(StatisticSpec, frozen=True, kw_only=True):
         )
         return statistics.UserSums(options, items)
 
+
+class CohortsSpec(StatisticSpec, frozen=True, kw_only=True):
+    """Sums by user since an experiment began, with their first days, for a ramp."""
+
+    scopes: ClassVar[frozenset[Scope]] = frozenset(("lifetime",))
+    is_optional: ClassVar[bool] = True
+
+    since: date
+    until: date | None
+
+    @property
+    def name(self) -> str:
+        """See `StatisticSpec`; with another first or last day they start empty."""
+        last = "" if self.until is None else f":{self.until}"
+        return f"{COHORTS_PREFIX}{self.since}{last}"
+
+    @property
+    def slot(self) -> str:
+        """See `StatisticSpec`."""
+        return _COHORTS
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """See `StatisticSpec`."""
+        return 8, ""
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """See `StatisticSpec`."""
+        return tuple(f"{text} of users since {self.since}" for text in self.metrics)
+
+    def joined(self, other: CohortsSpec) -> CohortsSpec:
+        """See `StatisticSpec`; families of one experiment have the same first day."""
+        return replace(self, summed=merged_sums((*self.summed, *other.summed)))
+
+    def make(self, items: Items, _context: Context) -> CohortSums:
+        """See `StatisticSpec`."""
+        options = statistics.UserSumsOptions(
+            max_users=EXPERIMENT_USERS,
+            metrics=self.metrics,
+            days=(
+                number_of_day(self.since),
+                NEVER if self.until is None else number_of_day(self.until) + 1,
+            ),
+        )
+        return _cohorts.CohortSums(options, items)
+
+
+COHORTS_PREFIX: Final = "cohorts:"
+"""Beginning of the name of sums by user in an experiment; its first and last day follow."""
+
+_COHORTS: Final = "cohorts"
 
 _SLOT: Final = "preperiod"
 
@@ -147,6 +215,12 @@ def before_experiment(table: CountedTable) -> tuple[PrePeriod, UserSums] | None:
     """The days before an experiment and the sums of them; None if they are not kept."""
     spec, sums = table.spec_at(_SLOT), table.at_slot(_SLOT)
     return None if sums is None else (spec.period, sums)
+
+
+def in_experiment(table: CountedTable) -> tuple[tuple[date, date | None], CohortSums] | None:
+    """The first and the last day of a ramp, and sums by user; None if they are not kept."""
+    spec, sums = table.spec_at(_COHORTS), table.at_slot(_COHORTS)
+    return None if sums is None else ((spec.since, spec.until), sums)
 
 
 def activity(table: CountedTable, cells: Sequence[int]) -> Activity | None:

@@ -6,9 +6,9 @@ the arms is chance, because users were assigned at random; the part of it that t
 taken away: control variates on the jackknife over user groups (Deng et al., 2013; Lin, 2013). The
 correction of the error for estimated weights is that of Lavenberg and Welch (1981).
 
-All users of an arm are compared at once, whatever day they came on: they were assigned by the same
-shares, and many may have had control's label before the experiment began. A covariate counts each
-user once: one that is averaged over the lists of the experiment would depend on how often they
+All users of an arm are compared at once, whatever day they came on, as far as the same shares
+assigned them: many may have had control's label before the experiment began. A covariate counts
+each user once: one that is averaged over the lists of the experiment would depend on how often they
 come, which a treatment may change.
 """
 
@@ -29,6 +29,7 @@ from streameval.analyses.experiments.comparison import (
     judge,
     on_common_days,
 )
+from streameval.analyses.experiments.ramp import rows_of
 from streameval.analyses.experiments.sample_ratio import ALARM, TreatedBefore
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.days import number_of_day
@@ -69,7 +70,8 @@ class Covariates(NamedTuple):
         known: share of these users who came before.
         groups: effective number of user groups minus 1, of the known users in the smaller arm.
         by_first_day: the same sums with rows for each first day; see `by_cell`. None if users had
-            the label before the experiment, so that the day on which they came into it is unknown.
+            the label before the experiment, so that the day on which they came into it is unknown,
+            and on a ramp.
     """
 
     pairs: Sequence[tuple[GroupSums, GroupSums]]
@@ -206,13 +208,18 @@ class UsersBefore:
     in the difference of the metric only, and the weights shrink by themselves.
 
     `arms`: users of control and of the treatment; several for the values of a segment within which
-    they are compared. `groups`: number of user groups.
+    they are compared. `groups`: number of user groups. `changes`: days on which the shares of a
+    ramp change; users are then compared with those whom the same shares assigned.
     """
 
     def __init__(
-        self, before: Before, arms: Sequence[tuple[Audience, Audience]], groups: int
+        self,
+        before: Before,
+        arms: Sequence[tuple[Audience, Audience]],
+        groups: int,
+        changes: Sequence[int],
     ) -> None:
-        self._before, self._groups = before, groups
+        self._before, self._groups, self._changes = before, groups, changes
         hashes = before.totals[LISTS].hashes.view(np.uint64)
         self._order = np.argsort(hashes)
         whole = int(2**64 * before.totals[LISTS].share)
@@ -242,7 +249,7 @@ class UsersBefore:
             return None
         by_group = [np.bincount(users, minlength=self._groups) for users in known]
         first = min(int(part.first.min(initial=NEVER)) for arm in self._arms for part in arm)
-        is_known = first >= number_of_day(self._before.period.since)
+        is_known = first >= number_of_day(self._before.period.since) and not self._changes
         return Covariates(
             pairs,
             known=sum(users.size for users in known) / sum(users.size for users in every),
@@ -287,11 +294,11 @@ class UsersBefore:
 
     def _pair(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:
         """A column of those who came before, over the users of each arm."""
-        first, other = (
-            by_cell([_sums_of(part, column, 0 * part.first, self._groups) for part in arm])
-            for arm in self._arms
-        )
+        first, other = (by_cell([self._by_row(part, column) for part in arm]) for arm in self._arms)
         return on_common_days(first, other)
+
+    def _by_row(self, part: _ArmUsers, column: FloatArray) -> GroupSums:
+        return _sums_of(part, column, rows_of(part.first, self._changes), self._groups)
 
     def _by_first_day(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:
         """A column by the first day of the users of each arm."""

@@ -193,7 +193,7 @@ def experiment_setup(
         request = request.with_options(by=labels)
     setup = setup_of(request, EXPERIMENTS)
     is_dated = isinstance(experiment.shares, list)
-    days = {"since": experiment.since, "until": experiment.until}
+    days = {"since": experiment.begins, "until": experiment.until}
     named = next((name for name, day in days.items() if day is not None), None)
     if setup.fields.time is None and (is_dated or named is not None):
         what = "{shares} with dates" if is_dated else f"{{{named}}}"
@@ -436,7 +436,12 @@ def compare_variants(
         }
         report = check_segment(report, experiment, segment, audiences)
     if not report.rows:
-        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+        reasons = [note for note in report.checks.notes if "is not compared" in note]
+        raise UsageError(
+            f"nothing can be compared: {'; '.join(reasons)}."
+            if reasons
+            else "no metric that can be compared; `streameval metrics` lists them all."
+        )
     against = None if options.against is None else parse(options.against)
     if has_estimates([*metrics, *([] if against is None else [against])]):
         notes = (CAUTION.removesuffix("."), *report.checks.notes)

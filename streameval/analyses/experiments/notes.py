@@ -68,7 +68,7 @@ def adjustment_text(
 
     `rows`: those that decide first. `treated`: variants that are not adjusted for this reason.
     """
-    days, since = experiment.pre_period, experiment.since
+    days, since = experiment.pre_period, experiment.begins
     if not days:
         return _not_adjusted("no days before it are kept (pre_period = 0)")
     if since is None:

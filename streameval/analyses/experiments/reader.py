@@ -9,7 +9,12 @@ from operator import is_
 import numpy as np
 
 from streameval.accumulator.kinds.events import is_overlap
-from streameval.accumulator.kinds.experiment import activity, activity_metrics, before_experiment
+from streameval.accumulator.kinds.experiment import (
+    activity,
+    activity_metrics,
+    before_experiment,
+    in_experiment,
+)
 from streameval.accumulator.kinds.groups import groups_of, summed_together, ungrouped
 from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.accumulator.kinds.users import distinct_users
@@ -17,6 +22,7 @@ from streameval.accumulator.objections import Objection, objections_to, user_mea
 from streameval.accumulator.readings import joined, readings_of
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.adjustment import Before
+from streameval.analyses.experiments.ramp import Cohorts
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import (
     Variant,
@@ -105,8 +111,24 @@ def _variants_of(
                 objections={**problems, **objections_to([*metrics, *means], table, cells)},
                 values={reading.metric: reading.value for reading in readings if reading.defined},
                 means={text: sums.sums for text, sums in by_user.items()},
+                cohorts=_cohorts(family, cells),
             ),
         )
+
+
+def _cohorts(family: SliceTable, cells: Sequence[int]) -> Cohorts | None:
+    """What the users of these cells did since a ramp began; None if it is not kept."""
+    kept = in_experiment(family.table)
+    if kept is None:
+        return None
+    days, sums = kept
+    totals = {
+        metric.text: sums.totals(metric.per_list, cells)
+        for metric in family.metrics
+        if metric.per_list in sums.options.metrics
+    }
+    lists, _ = sums.lists(np.array(cells))
+    return Cohorts(days, *sums.first_days(cells), lists=int(lists.sum()), totals=totals)
 
 
 def _audiences(family: SliceTable, *names: str | None) -> dict[Labels, Audience]:

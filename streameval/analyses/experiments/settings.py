@@ -118,7 +118,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         label: label whose values are the variants.
         control: the value to compare with.
-        since: first day (UTC) that counts, also for the checks of users; None: all.
+        since: first day (UTC) that counts, also for the checks of users; None: that of the first
+            shares, if these have dates, else all.
         until: last day that counts; None: all.
         shares: planned share of users of each variant, in any unit; empty: equal. A list for a
             ramp: the shares of new users from the day `since` of each entry.
@@ -155,6 +156,20 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         check_types(self)
 
+    @property
+    def begins(self) -> date | None:
+        """The first day that counts: that of the first shares if `since` is not given."""
+        return plans_of(self.shares)[0].since if self.since is None else self.since
+
+    @property
+    def changes(self) -> list[int]:
+        """The days on which the shares change, since the epoch: those of a ramp.
+
+        Users who meet several variants by design are compared with themselves: no share matters.
+        """
+        later = [] if self.same_users else plans_of(self.shares)[1:]
+        return [number_of_day(plan.since) for plan in later if plan.since is not None]
+
     def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
         """Check the settings against the metrics.
 
@@ -174,8 +189,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
-        if self.since is not None and self.until is not None and self.until < self.since:
-            found = f"{self.until} is before {self.since}, the first day; give a later one."
+        if self.begins is not None and self.until is not None and self.until < self.begins:
+            found = f"{self.until} is before {self.begins}, the first day; give a later one."
             raise ConfigError(where, "until", found)
         if not 0 <= self.pre_period <= _LONGEST:
             found = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
@@ -228,19 +243,27 @@ def needs(experiment: Experiment, family: KeptFamily) -> list[ExperimentNeed]:
     """
     if family.segment not in {None, experiment.within} or experiment.label not in family.dimensions:
         return []
-    undivided = family.segment is None
-    return [ExperimentNeed(pre_period_of(experiment, family.metrics) if undivided else None)]
+    period = pre_period_of(experiment, family.metrics)
+    if period is not None and family.segment is not None:
+        period = msgspec.structs.replace(period, days=0) if period.cohorts else None
+    return [ExperimentNeed(period)]
 
 
 def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> PrePeriod | None:
-    """The days that adjust an experiment with these metrics; None if none do."""
-    if experiment.since is None or not experiment.pre_period or experiment.same_users:
+    """What is kept of the users of an experiment with these metrics: what they did before it.
+
+    On a ramp, what they do in it, too. None if neither is needed.
+    """
+    since, is_ramp = experiment.begins, bool(experiment.changes)
+    if since is None or experiment.same_users or not (experiment.pre_period or is_ramp):
         return None
     decide = deciding_metrics(experiment)
     return PrePeriod(
-        since=experiment.since,
+        since=since,
         days=experiment.pre_period,
         metrics=tuple(metric.text for metric in metrics if metric.text in decide),
+        cohorts=is_ramp,
+        until=experiment.until if is_ramp else None,
     )
 
 
@@ -249,9 +272,9 @@ def experiment_line(experiment: Experiment) -> str:
     parts = [f"by {experiment.label}, against {experiment.control}"]
     if experiment.within is not None:
         parts.append(f"within {experiment.within}")
-    if experiment.since is not None:
-        parts.append(f"since {experiment.since}")
-        if pre_period_of(experiment, ()) is not None:
+    if experiment.begins is not None:
+        parts.append(f"since {experiment.begins}")
+        if experiment.pre_period and not experiment.same_users:
             parts.append(f"adjusted by the {experiment.pre_period} days before")
     if experiment.until is not None:
         parts.append(f"until {experiment.until}")

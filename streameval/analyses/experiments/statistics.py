@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from streameval.accumulator.kinds.experiment import (
     NEVER,
     USER_METRICS,
     Activity,
+    Counted,
     Judged,
 )
 from streameval.accumulator.objections import Objection
@@ -39,6 +40,7 @@ from streameval.analyses.experiments.comparison import (
     on_common_days,
 )
 from streameval.analyses.experiments.course import (
+    Course,
     compare_days,
     course_of,
     detectable_lift,
@@ -57,6 +59,7 @@ from streameval.analyses.experiments.notes import (
     unlike_lengths,
 )
 from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
+from streameval.analyses.experiments.ramp import Cohorts
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
     MUCH,
@@ -82,6 +85,7 @@ from streameval.analyses.experiments.words import in_words
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.labels import NOT_VALUES, Labels
+from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
 from streameval.inference.planned_looks import PlannedLook
@@ -100,6 +104,8 @@ class Variant(NamedTuple):
         values: exact value of each metric over all its lists; sums by group are rounded.
         means: sums of the users' means by user group, of each metric that is a mean over users.
         strata: value of the segment within which variants are compared -> its data there.
+        cohorts: its users with what they did since the experiment began, for a ramp; None if they
+            are not kept.
     """
 
     sums: Mapping[str, GroupSums]
@@ -109,10 +115,11 @@ class Variant(NamedTuple):
     values: Mapping[str, float] = MappingProxyType({})
     means: Mapping[str, GroupSums] = MappingProxyType({})
     strata: Mapping[str, Variant] = MappingProxyType({})
+    cohorts: Cohorts | None = None
 
     def during(self, experiment: Experiment) -> Variant:
         """The variant on the days of an experiment."""
-        first, last = day_number(experiment.since), day_number(experiment.until)
+        first, last = day_number(experiment.begins), day_number(experiment.until)
         if first is None and last is None:
             return self
         first, last = -NEVER if first is None else first, NEVER if last is None else last
@@ -142,6 +149,7 @@ class Variant(NamedTuple):
             objections={**self.objections, **other.objections},
             values={**self.values, **other.values},
             means={**self.means, **other.means},
+            cohorts=other.cohorts if self.cohorts is None else self.cohorts.joined(other.cohorts),
         )
 
 
@@ -191,11 +199,11 @@ def compare_with_control(
             for value in common
         }
         checks = check_within(checks, experiment.within, audiences, plans)
-    if experiment.since is not None and not (experiment.same_users or experiment.untreated_before):
+    if experiment.begins is not None and not (experiment.same_users or experiment.untreated_before):
         treated = treated_before(
             {name: arm.audience for name, arm in arms.items()},
             {name: variant.audience for name, variant in variants.items()},
-            experiment.since,
+            experiment.begins,
         )
         checks = replace(checks, treated_before=treated)
     judged = judged_metrics(metrics)
@@ -221,14 +229,16 @@ def compare_with_control(
             if (metric in USER_METRICS) is per_user
             for name in treatments
         ]
-        corrected = correct_for_number([comparisons.draft(metric, name) for metric, name in pairs])
+        drafts = [comparisons.draft(metric, name) for metric, name in pairs]
         rows += [
-            comparisons.with_course(row, metric, daily=metric in followed)
-            for row, (metric, _) in zip(corrected, pairs, strict=True)
+            comparisons.with_course(row, metric, draft.contrast, daily=metric in followed)
+            for row, draft, (metric, _) in zip(
+                correct_for_number(drafts), drafts, pairs, strict=True
+            )
         ]
     days = comparisons.days(comparable)
     checks = replace(checks, period=period(days))
-    if days.any() and (experiment.since is not None or not experiment.same_users):
+    if days.any() and (experiment.begins is not None or not experiment.same_users):
         deciding = sorted(rows, key=lambda row: not row.primary)
         text = adjustment_text(experiment, before, deciding, checks.treated_before)
         checks = replace(checks, adjustment=text)
@@ -306,7 +316,7 @@ def check_segment(
     """
     if segment == experiment.within:
         return report
-    first, last = day_number(experiment.since), day_number(experiment.until)
+    first, last = day_number(experiment.begins), day_number(experiment.until)
     users = {
         value: {
             name: audiences.get((value, name), NOBODY).since(first).until(last)
@@ -376,9 +386,11 @@ class _Comparisons:
         self._nothing = GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
         # Users of the variants who cannot be compared one by one.
         self._unlike_users: str | None = None
+        # Days on which the shares of a ramp change; then users are compared by what assigned them.
+        self._changes = experiment.changes
         if experiment.same_users:
             self._unlike_users = "users are the same by design"
-        elif not isinstance(experiment.shares, dict):
+        elif self._changes:
             self._unlike_users = "users of a ramp have come for unlike times"
         # Variant -> its users and those of control with what they did before; empty if that adjusts
         # nothing.
@@ -388,13 +400,29 @@ class _Comparisons:
             and not experiment.same_users
             and before.anonymous <= MOST_ANONYMOUS
             and (before.period.since, before.period.days)
-            == (experiment.since, experiment.pre_period)
+            == (experiment.begins, experiment.pre_period)
         ):
             control = self._parts[experiment.control]
             for name in self._treatments:
                 pairs = zip(control, self._parts[name], strict=True)
-                audiences = [(one.audience, other.audience) for one, other in pairs]
-                self._before[name] = UsersBefore(before, audiences, intervals.groups)
+                arms_of = [(self._users(one), self._users(other)) for one, other in pairs]
+                known = [(one, other) for one, other in arms_of if one and other]
+                if len(known) == len(arms_of):
+                    self._before[name] = UsersBefore(before, known, intervals.groups, self._changes)
+
+    def _cohorts(self, arm: Variant) -> Cohorts | None:
+        """The users of an arm since the experiment began; None if they were not counted so."""
+        cohorts = arm.cohorts
+        days = self._experiment.begins, self._experiment.until
+        is_kept = cohorts is not None and cohorts.days == days
+        return cohorts if is_kept else None
+
+    def _users(self, arm: Variant) -> Audience | None:
+        """The users of an arm with their first days; on a ramp those since it began."""
+        if not self._changes or not arm.audience.lists:
+            return arm.audience
+        cohorts = self._cohorts(arm)
+        return None if cohorts is None else cohorts.among(arm.audience)
 
     @property
     def _treatments(self) -> list[str]:
@@ -408,13 +436,26 @@ class _Comparisons:
         """
         parts = [part for of_arm in self._parts.values() for part in of_arm]
         if metric.counted is None:
-            return any(metric.text in part.sums for part in parts)
+            return any(metric.text in part.sums for part in parts) and not self._lacks(metric)
         if self._unlike_users is not None:
             return False
         if metric.counted == "means":
             return any(metric.text in part.means for part in parts)
         begun = [part for part in parts if part.audience.lists]
         return len(begun) > 0 and all(part.activity is not None for part in begun)
+
+    def _lacks(self, metric: Judged | Metric) -> bool:
+        """Whether users of a ramp were counted without the shares that assigned them."""
+        if not self._changes:
+            return False
+        return not all(
+            cohorts is not None
+            and cohorts.covers(metric.text, part.sums.get(metric.text), part.audience.lists)
+            for of_arm in self._parts.values()
+            for part in of_arm
+            for cohorts in [self._cohorts(part)]
+            if part.audience.lists
+        )
 
     def _settings(self, method: Method) -> Settings:
         """Settings of what is compared beside the metrics, which has no better direction."""
@@ -430,7 +471,7 @@ class _Comparisons:
     def days(self, metrics: Sequence[Judged]) -> IntArray:
         """The days that control and any variant have of the metrics."""
         days = [
-            on_common_days(*self._pair(metric, name))[0].days // self.cells
+            on_common_days(*self._daily(metric, name))[0].days // self.cells
             for metric in metrics
             if metric.counted is None
             for name in self._treatments
@@ -442,6 +483,11 @@ class _Comparisons:
     ) -> Iterator[str]:
         """What to know about the metrics: `rows` are those compared."""
         control, segment = self._experiment.control, self._experiment.within
+        if self._changes:
+            yield (
+                "on a ramp users are compared with those who came under the same shares; days by "
+                "themselves are not compared"
+            )
         shares = {row.variant: row.comparable for row in reversed(rows)}
         for name, share in sorted(shares.items()):
             if share is not None:
@@ -488,6 +534,11 @@ class _Comparisons:
             if metric.is_per_user:
                 reason = self._unlike_users or "users' means are not kept by event day"
                 yield f"{metric.text} is not compared: {reason}"
+            elif self._lacks(metric):
+                yield (
+                    f"{metric.text} is not compared: users who came before were not counted by the "
+                    "shares that assigned them"
+                )
             elif self.values:
                 yield f"{metric.text} is not compared: not counted by {segment}"
 
@@ -496,7 +547,7 @@ class _Comparisons:
 
         Not on a ramp, where users of a day have come for unlike times.
         """
-        if not isinstance(self._experiment.shares, dict):
+        if self._changes:
             return
         for metric, name in product(metrics, self._treatments):
             newest = self.newest_day(metric, name)
@@ -530,12 +581,16 @@ class _Comparisons:
             1.0 - alpha / self._primaries if primary else self._intervals.confidence,
             metric.higher_is_better,
             cells=self.cells,
-            look=None if self._look is None else self._with_information(self._look, metric, name),
+            look=(
+                None
+                if self._look is None
+                else with_information(self._look, self._course(metric, name))
+            ),
         )
         objection = {**arms[0].objections, **arms[1].objections}.get(metric.text)
         raw = contrast_of(control, treatment) if objection is None else None
         covariates = self._covariates(metric, name)
-        if raw is not None and not self.values:
+        if raw is not None and not (self.values or self._changes):
             raw = raw.with_values(*(arm.exact(metric.text) for arm in arms))
         contrast = raw if raw is None or covariates is None else covariates.adjust(raw)
         comparison = judge(contrast, settings)
@@ -584,32 +639,37 @@ class _Comparisons:
         users = None if name in self._treated else self._before.get(name)
         return None if users is None else users.covariates(metric.text)
 
-    def _with_information(self, look: PlannedLook, metric: Judged, name: str) -> PlannedLook:
-        covariates = self._covariates(metric, name)
-        return with_information(
-            look, course_of(*self._pair(metric, name), covariates, cells=self.cells)
-        )
+    def _course(self, metric: Judged, name: str) -> Course:
+        """The contrasts up to each day; on a ramp, these only tell how the error falls."""
+        covariates = None if self._changes else self._covariates(metric, name)
+        return course_of(*self._daily(metric, name), covariates, cells=self.cells)
 
-    def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
+    def with_course(
+        self, row: Compared, metric: Judged, contrast: Contrast | None, *, daily: bool
+    ) -> Compared:
         """The row with its outlook; `daily` adds its results by day and week."""
-        arms = self._pair(metric, row.variant)
+        arms = self._daily(metric, row.variant)
         level = 1.0 - row.confidence
         alpha = level if row.primary else 1.0 - self._intervals.confidence
         settings = Settings(
             self._method, self._intervals.precision, 1.0 - alpha, level=level, cells=self.cells
         )
-        course = course_of(*arms, self._covariates(metric, row.variant), cells=self.cells)
+        course = self._course(metric, row.variant)
         if self._look is not None:
             settings = settings._replace(look=with_information(self._look, course))
         if row.lift_low is not None and row.expected is None:
-            row = replace(row, detectable=detectable_lift(course[-1][1], settings))
+            # Days of a ramp mix users, so that only its rows have the error of the lift.
+            contrast = course[-1][1] if contrast is None or not self._changes else contrast
+            row = replace(row, detectable=detectable_lift(contrast, settings))
             of_both = self._arms[self._experiment.control], self._arms[row.variant]
             days = np.array([day for day, _ in course])
             pace = pace_of([arm.audience for arm in of_both], days)
             if pace is not None:
-                outlook = outlook_of(course[-1][1], settings, pace)
+                outlook = outlook_of(contrast, settings, pace)
                 left = pace.days_until(outlook.users)
                 row = replace(row, outlook=outlook, days_left=left)
+        if self._changes:
+            return row
         if not daily or row.reason is not None or metric.counted is not None:
             return row
         alone = settings._replace(confidence=self._intervals.confidence)
@@ -621,24 +681,44 @@ class _Comparisons:
         )
 
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
-        pairs = []
+        """The sums that are compared: by day, or on a ramp by the shares that assigned users."""
+        if not self._changes or metric.counted is not None:
+            return self._daily(metric, name)
+        return self._of_parts(name, lambda arms: [self._by_row(arm, metric) for arm in arms])
+
+    def _by_row(self, arm: Variant, metric: Judged) -> GroupSums:
+        cohorts = self._cohorts(arm)
+        if cohorts is None or metric.text not in cohorts.totals:
+            return self._nothing
+        return cohorts.by_row(metric.text, self._changes, self._intervals.groups)
+
+    def _daily(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
+        """The sums by day."""
+        counted = metric.counted
+        if counted in ("clicks", "lists"):
+            return self._of_parts(name, lambda arms: self._per_user(arms, counted))
+        kind = "sums" if counted is None else "means"
+        return self._of_parts(
+            name,
+            lambda arms: [getattr(arm, kind).get(metric.text, self._nothing) for arm in arms],
+        )
+
+    def _per_user(self, arms: Sequence[Variant], counted: Counted) -> list[GroupSums]:
+        first = max(map(_first_day, arms))
+        return [
+            arm.activity.per_user(arm.audience, counted, first) if arm.activity else self._nothing
+            for arm in arms
+        ]
+
+    def _of_parts(
+        self, name: str, sums_of: Callable[[Sequence[Variant]], Sequence[GroupSums]]
+    ) -> tuple[GroupSums, GroupSums]:
+        """The sums of control and of a variant, with rows for each value of a segment."""
         names = self._experiment.control, name
-        for arms in zip(*(self._parts[arm] for arm in names), strict=True):
-            if metric.counted in ("clicks", "lists"):
-                first = max(map(_first_day, arms))
-                one, other = (
-                    arm.activity.per_user(arm.audience, metric.counted, first)
-                    if arm.activity
-                    else self._nothing
-                    for arm in arms
-                )
-            else:
-                kind = "sums" if metric.counted is None else "means"
-                one, other = (getattr(arm, kind).get(metric.text, self._nothing) for arm in arms)
-            pairs.append((one, other))
-        if not self.values:
-            return pairs[0]
-        one, other = (by_cell(sums) for sums in zip(*pairs, strict=True))
+        pairs = [sums_of(arms) for arms in zip(*(self._parts[arm] for arm in names), strict=True)]
+        one, other = (
+            by_cell(of_arm) if self.values else of_arm[0] for of_arm in zip(*pairs, strict=True)
+        )
         return one, other
 
 

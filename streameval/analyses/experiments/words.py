@@ -110,7 +110,7 @@ def decision_lines(report: Report) -> list[str]:
 
 def checks_line(report: Report, experiment: Experiment) -> str:
     """The users of the variants: how they are split, and what they may not be."""
-    checks, since, until = report.checks, experiment.since, experiment.until
+    checks, since, until = report.checks, experiment.begins, experiment.until
     days = f" since {since}" * (since is not None) + f" until {until}" * (until is not None)
     return (
         f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
