@@ -68,6 +68,7 @@ CASES: Final[Sequence[tuple[Lists, Mapping[str, float]]]] = [
             "value_per_list": 0.0,
             "value_per_list(cap=100)": -50.0,
             "value_per_list(relevant=positive)": 75.0,
+            "value_per_list(min_gain=1)": 75.0,
             "hit_rate": 0.25,
             "ctr": 0.125,
         },
@@ -130,6 +131,18 @@ def _json(interactions: Callable[[Gains], Mapping[str, Any]]) -> Way:
         return path
 
     return _file(write)
+
+
+def _engine(lists: Lists, metrics: Sequence[str], folder: Path) -> Mapping[str, Any]:
+    """As a daemon with windows counts; a record a minute."""
+    with (folder / "log.ndjson").open("w") as file:
+        for row, (items, gains) in enumerate(zip(lists.shown, lists.gains, strict=True)):
+            ts = 1_790_000_000 + 60 * row
+            record = {"ts": ts, "recommendations": [*items], "interactions": gains}
+            file.write(f"{json.dumps(record)}\n")
+    config = folder / "windows.toml"
+    config.write_text('[event]\ntime = "ts"\ntime_unit = "s"\n[windows]\nspans = ["1h"]\n')
+    return evaluate(folder / "log.ndjson", *metrics, config=config)
 
 
 def _csv(lists: Lists, folder: Path) -> Path:
@@ -213,6 +226,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "json: gains beside ids": _json(lambda gains: {
         "interactions": [*gains], "gains": [*gains.values()]
     }),
+    "json in windows": _engine,
     "csv": _file(_csv),
     "parquet": _file(_parquet),
     "feather": _file(_feather),

@@ -49,6 +49,36 @@ VALUES: dict[str, tuple[Any, Any, str, float]] = {
         "ndcg(gain=exp2)@60",
         1.0,
     ),
+    "a gain of hardly more than 1 (LightGBM 6633)": (
+        {"q": ["x", "a", "b"]},
+        {"q": {"a": 1.0, "b": 1 + 1e-10}},
+        "ndcg@5",
+        0.6934264036,
+    ),
+    "10 of 12 relevant (rated-ranking-evaluator 71)": (
+        {"q": [f"d{n}" for n in range(10)]},
+        {"q": [f"d{n}" for n in range(12)]},
+        "ndcg@10",
+        1.0,
+    ),
+    "labels below 0 (scikit-learn 17639, lkpy 1065)": (
+        {"q": ["a", "b", "c"]},
+        {"q": {"a": -2.0, "b": 0.0, "c": 1.0}},
+        "ndcg@3",
+        0.5,
+    ),
+    "the least relevant label (trec_eval 35)": (
+        {"q": ["a", "b"]},
+        {"q": {"a": 1, "b": 2}},
+        "map(min_gain=2)",
+        0.5,
+    ),
+    "returns as values below 0 (GrowthBook 4818)": (
+        {"u": ["a"], "v": ["a"], "w": ["a"]},
+        {"u": {"a": 50.0}, "v": {"a": -80.0}, "w": {"a": 900.0}},
+        "value_per_list(cap=100)",
+        70 / 3,
+    ),
     "the truth as the run (spark-ranking-metrics 2)": (_TRUTH, _TRUTH, "map", 1.0),
     "ids with leading zeros (classifai 21)": (
         {"007": ["0010"], "7": ["10"]},
@@ -81,7 +111,8 @@ VALUES: dict[str, tuple[Any, Any, str, float]] = {
 @pytest.mark.parametrize("report", VALUES)
 def test_what_was_reported_has_the_right_value(report: str) -> None:
     ranked, truth, metric, expected = VALUES[report]
-    assert evaluate(ranked, truth, metric)[metric].value == expected
+    found = evaluate(ranked, truth, metric)[metric].value
+    assert found == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 def test_the_worst_order_of_labels_0_to_59_is_not_best() -> None:
