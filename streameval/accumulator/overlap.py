@@ -17,7 +17,7 @@ from streameval.catalogue.signature import Reference
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution
-from streameval.statistics.intervals import GroupSums, Interval, Intervals
+from streameval.statistics.intervals import GroupSums, Interval, Intervals, Method
 
 FEWEST_REWARDS: Final = 20
 """Effective rewards below which intervals cover the truth less often than they say."""
@@ -29,8 +29,10 @@ LEAST_CLIPPED_WEIGHT: Final = 0.95
 Side = Literal["below", "above", "between", "wide", "unknown"]
 
 
-def side_of_reference(sums: GroupSums, intervals: Intervals, reference: Reference) -> Side:
-    """On which side of a reference the anytime interval of a mean is; "between" if it covers it.
+def side_of_reference(
+    sums: GroupSums, intervals: Intervals, reference: Reference, kind: Method = "anytime"
+) -> Side:
+    """On which side of a reference the interval of a mean is; "between" if it covers it.
 
     A value that is the same for all users has no interval, and needs none. "wide" if it
     covers the reference and reaches further than evidence may; "unknown" for too few users.
@@ -46,7 +48,7 @@ def side_of_reference(sums: GroupSums, intervals: Intervals, reference: Referenc
     estimate = pool_days(sums)
     if not estimate.is_usable:
         return "unknown"
-    covered = interval(sums, intervals)
+    covered = interval(sums, intervals, kind)
     low, high = (estimate.value,) * 2 if covered is None else (covered.low, covered.high)
     noise = NOISE * abs(reference.value)
     if high < reference.value - noise:

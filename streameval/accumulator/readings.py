@@ -29,6 +29,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events.errors import MetricError, StreamevalError
 from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import Method
 
 
 class Readings(dict[str, Reading]):
@@ -119,7 +120,9 @@ def _checked(
     sums = None if reference is None or method is None else group_sums(metric, table, cells)
     if reference is None or sums is None or method is None:
         return readings
-    sides = (side_of_reference(sum_, method.intervals, reference) for sum_ in sums)
+    # A window is looked at often, whatever its interval promises.
+    kind: Method = "fixed" if method.kind == "fixed" else "anytime"
+    sides = (side_of_reference(sum_, method.intervals, reference, kind) for sum_ in sums)
     texts = [getattr(reference, side).format(**metric.values) for side in sides]
     return [
         replace(reading, verdict=text if reading.defined and bias is None else None)

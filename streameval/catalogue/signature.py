@@ -92,6 +92,11 @@ class Reference(NamedTuple):
     widest: float = math.inf
     wide: str = "not enough evidence"
 
+    @property
+    def is_choice(self) -> bool:
+        """Whether its sides are two outcomes; else one checks that a value is near it."""
+        return self.widest == math.inf
+
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from streameval.accumulator.advice import cell_advice
 from streameval.accumulator.doubts import Doubts
-from streameval.accumulator.reading_intervals import interval_method
+from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import readings_of
+from streameval.catalogue.metric import Metric
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
@@ -258,12 +259,20 @@ class SliceCounts:
         """The readings of each span, in time order."""
         kind: Kind = "anytime" if self._every is None else "pointwise"
         method = interval_method(self._intervals, kind)
+        # A file is one planned look at two rankers. What checks the log, a weight near 1, keeps the
+        # interval of the estimates that it checks.
+        once = method if self._every is not None else interval_method(self._intervals, "fixed")
+
+        def of_metric(metric: Metric) -> IntervalMethod | None:
+            reference = metric.definition.reference
+            return once if reference is not None and reference.is_choice else method
+
         spans: dict[int | None, list[Series]] = {start: [] for start in self.starts}
         for number, family in enumerate(self._families):
             cells = family.cells
             index_of = {cell: index for index, cell in enumerate(cells.tolist())}
             read = [
-                (metric, readings_of(metric, family.table, cells, method))
+                (metric, readings_of(metric, family.table, cells, of_metric(metric)))
                 for metric in (family.spec.metrics if index_of else ())
             ]
             for start, labels in family.by_start.items():

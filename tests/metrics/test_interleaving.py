@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streameval import Accumulator, Intervals
+from streameval import Accumulator, Intervals, evaluate
 from streameval.events import Event
+from tests.cli.program import json_lines
+from tests.present import present
 
 
 def _wins(teams: list[Any], ranks: set[int], metric: str = "interleaving") -> float:
@@ -82,3 +85,26 @@ def test_without_intervals_there_is_no_verdict() -> None:
     accumulator.update(["x", "y"], ["y"], per_item={"team": ["a", "b"]})
     assert accumulator.read("interleaving").verdict is None
     assert accumulator.read("interleaving").value == pytest.approx(1.0)
+
+
+def test_events_of_a_file_are_one_planned_look_and_a_state_is_not(tmp_path: Path) -> None:
+    """A small effect is found at one look; a state is looked at whenever someone likes."""
+    events = [*_mixed(6_000, 0.08, 3)]
+    accumulator = Accumulator("interleaving", intervals=Intervals())
+    accumulator.update_many(events)
+    records = [
+        {
+            "recommendations": event.recommendations,
+            "interactions": event.interactions,
+            "user": event.user,
+            "team": (event.per_item or {})["team"],
+        }
+        for event in events
+    ]
+    path = str(json_lines(tmp_path / "log.ndjson", records))
+    reading = evaluate(path, "interleaving", columns={"per_item.team": "team"})["interleaving"]
+    bounds = present(accumulator.interval("interleaving", "fixed"))
+    assert reading.interval == bounds
+    assert bounds.low > 0.5
+    assert reading.verdict == "b preferred"
+    assert accumulator.read("interleaving").verdict == "not enough evidence"
