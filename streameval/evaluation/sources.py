@@ -215,7 +215,11 @@ def _users_of(users: Any, given: Given, options: Options) -> Sequence[Table]:
                 f"users: found {users!r:.80}; give a path, a frame or {{user: label}}."
             )
         by_user, lists = dict(enumerate(users)), given.events
-        count = len(lists[1]) - 1 if isinstance(lists, tuple) else np.shape(lists)[0]
+        # A pair is values and offsets; a sparse matrix has no length.
+        if isinstance(lists, tuple):
+            count = len(lists[1]) - 1
+        else:
+            count = lists.shape[0] if hasattr(lists, "shape") else len(lists)
         if len(by_user) != count:
             raise UsageError(f"users: found {len(by_user):,} labels for {count:,} lists.")
     name = options.by[0]
