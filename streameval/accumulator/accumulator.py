@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 from weakref import WeakMethod
 
@@ -50,7 +50,7 @@ from streameval.statistics.intervals import (
 from streameval.statistics.options import MAX_ITEMS
 
 if TYPE_CHECKING:
-    from streameval.accumulator import advice, codec, reading_intervals, readings, running
+    from streameval.accumulator import advice, codec, following, reading_intervals, readings
     from streameval.accumulator.kinds import experiment as experiments
     from streameval.accumulator.kinds import groups as interval_groups
     from streameval.accumulator.kinds import users as interval_users
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from streameval.events.columns import Columns
 else:
     # What only reads and saves: a loop that only counts needs none of it.
-    _LATER = ("advice", "codec", "reading_intervals", "readings", "running")
-    advice, codec, reading_intervals, readings, running = (
+    _LATER = ("advice", "codec", "following", "reading_intervals", "readings")
+    advice, codec, following, reading_intervals, readings = (
         LazyModule(f"streameval.accumulator.{name}") for name in _LATER
     )
     experiments, interval_groups, interval_users = (
@@ -74,7 +74,7 @@ T = TypeVar("T")
 _HERE = np.array([0])
 """The only cell of the table."""
 
-_CALM = 16
+_CHECKED = 16
 """`compute` looks for advice again after so many times fewer lists than there are."""
 
 
@@ -135,7 +135,7 @@ class Accumulator:
     """
 
     _changes: int
-    _running: running.Running | None
+    _means: following.IncrementalReadings | None
     """Means that follow the events; None while something else than a single event is counted."""
 
     _add: Adder
@@ -144,8 +144,8 @@ class Accumulator:
     """What appends an event without a look at it; False for one that must be looked at."""
 
     _method: IntervalMethod | None
-    _calm: tuple[int, int]
-    """After so many changes there was no advice, and none is looked for up to so many lists."""
+    _next_check: tuple[int, int, str | None]
+    """After so many changes, up to so many lists, the warning is this."""
 
     def __init__(
         self,
@@ -372,11 +372,11 @@ class Accumulator:
             (['hit_rate@2'], 1.0)
         """
         with self.lock:
-            advice = self._advice_if_due()
+            warning = self._current_warning()
             texts = (metric.text for metric in self.metrics)
             found = readings.Readings({text: self._reading(text, self._method) for text in texts})
-        if advice is not None:
-            warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
+        if warning is not None:
+            warnings.warn(warning, SuspiciousEventsWarning, stacklevel=2)
         return found
 
     def advice(self) -> str | None:
@@ -386,15 +386,17 @@ class Accumulator:
             (found,) = advice.cell_advice(self.table, _HERE, self.metrics, before)
             return found.text if found is not None else self.doubts.warning(self.metrics)
 
-    def _advice_if_due(self) -> str | None:
-        """`advice`, which reads the table: if there was some, or there is more to see."""
-        changes, lists = self._calm
+    def _current_warning(self) -> str | None:
+        """`advice`, which is looked for again when there is more to see."""
+        changes, lists, warning = self._next_check
         if self._changes == changes and self.lists <= lists:
-            return None
-        advice = self.advice()
-        if advice is None:
-            self._calm = self._changes, self.lists + self.lists // _CALM
-        return advice
+            return warning
+        if self.lists < advice.fewest_lists(self.metrics, self.context):
+            warning = self.doubts.warning(self.metrics)
+        else:
+            warning = self.advice()
+        self._next_check = self._changes, self.lists + self.lists // _CHECKED, warning
+        return warning
 
     def merge(self, other: Accumulator) -> None:
         """Add the counts of another accumulator: the same bits as counting all events here.
@@ -412,7 +414,7 @@ class Accumulator:
             mine, theirs = self.table, other.table
             mine.kinds_with(theirs)
             with self._guard:
-                self._changes, self._running = self._changes + 1, None  # Also if it fails.
+                self._changes, self._means = self._changes + 1, None  # Also if it fails.
                 mine.add(theirs)
                 self.doubts.add(other.doubts)
                 self.lists_before += other.lists_before
@@ -572,7 +574,7 @@ class Accumulator:
         if kind != table.ids:
             self._count_blocks()
         with self._guard:
-            self._changes, self._running = self._changes + 1, None  # Also if it fails.
+            self._changes, self._means = self._changes + 1, None  # Also if it fails.
             table.count(checked, values=values, lent=True)
             self.doubts.observe_batch(checked)
             table.users, table.ids = users, kind
@@ -585,7 +587,7 @@ class Accumulator:
         self._table, self._lists = table, lists
         self._guard = Guard(WeakMethod(self._check_each))
         self._blocks = Blocks(self._plan)
-        self._running, self._calm = None, (0, 0)
+        self._means, self._next_check = None, (0, -1, None)
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
@@ -635,45 +637,39 @@ class Accumulator:
 
     def _count_blocks(self) -> None:
         """Count the events given one by one."""
-        means, self._running = self._running, None
+        means, self._means = self._means, None
         if means is not None:
-            means.leave(self._blocks)
+            means.detach(self._blocks)
         with self._guard:
             for batch, values in self._blocks.take():
                 # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
                 self._table.count(batch, values=values)
                 self._lists += len(batch)
-        self._running = means
+        self._means = means
 
-    def _reading(self, given: str | Metric, method: IntervalMethod | None) -> Reading:
-        """A reading; without an interval, of a mean that follows the events if one is kept."""
-        followed = isinstance(given, str) and method is None
-        reading = self._followed(str(given)) if followed else None
-        if reading is not None:
-            return reading
-        metric = metric_of(given, self.metrics)
-        (reading,) = readings.readings_of(metric, self.table, _HERE, method)
-        if followed:
-            means = self._running or running.Running(self._table, self._changes, self._lists)
-            self._use(means, lambda: means.note_read(str(given), metric))
-        return reading
+    def _reading(self, metric: str | Metric, method: IntervalMethod | None) -> Reading:
+        """A reading; without an interval, of a mean that follows the events if one is kept.
 
-    def _followed(self, text: str) -> Reading | None:
-        """The reading of a mean that is kept, after the events that wait; None without one."""
-        means = self._running
-        if means is None or text not in means:
-            return None
-        return self._use(means, lambda: means.read(text, self._blocks))
-
-    def _use(self, means: running.Running, task: Callable[[], T]) -> T | None:
-        """The result of a task on the means; None if they are not valid, or no longer.
-
-        No mean is kept during the task, so that an interrupt leaves none half-way; a signal handler
-        that counts meanwhile changes the state that they must have.
+        No mean is kept while it is used, so that an interrupt leaves none half-way; a signal
+        handler that counts meanwhile changes the state that it must have.
         """
-        self._running = None
-        if means.state != (self._changes, self._lists):
-            return None
-        result = task()
-        self._running = means
-        return result if means.state == (self._changes, self._lists) else None
+        text = metric if method is None and isinstance(metric, str) else None
+        means = self._means
+        if means is not None and text is not None and text in means:
+            self._means = None
+            if means.state == (self._changes, self._lists):
+                followed = means.read(text, self._blocks)
+                self._means = means
+                if followed is not None and means.state == (self._changes, self._lists):
+                    return followed
+        found = metric_of(metric, self.metrics)
+        (reading,) = readings.readings_of(found, self.table, _HERE, method)
+        if text is not None:
+            state = self._changes, self._lists
+            means, self._means = self._means, None
+            if means is None:
+                means = following.IncrementalReadings(self._table, *state)
+            if means.state == state:
+                means.record_read(text, found)
+                self._means = means
+        return reading

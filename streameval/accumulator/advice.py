@@ -14,6 +14,7 @@ from streameval.accumulator.make_reading import LEVELS
 from streameval.accumulator.overlap import biases
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
+from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.exposures import ItemsShown
@@ -58,18 +59,28 @@ def cell_advice(
     return advices
 
 
-def _out_of_range(
-    table: Table, cells: IntArray, metrics: Iterable[Metric]
-) -> Iterator[tuple[int, Advice]]:
-    """Cells in which a metric leaves the range that it declares: of a user's own, or a convention.
+def fewest_lists(metrics: Iterable[Metric], context: Context) -> int:
+    """Number of lists from which `cell_advice` can find something."""
+    always = context.catalog is not None or any(map(_has_range, metrics))
+    return 0 if always else _SUSPICIOUS
+
+
+def _has_range(metric: Metric) -> bool:
+    """Whether a metric may leave the range that it declares: a user's own, or a convention.
 
     The plain metrics of the catalogue keep theirs by law.
     """
-    for metric in metrics:
+    low, high = metric.definition.bounds
+    summary = metric.values.get("statistic", "mean")
+    return bool(metric.prefix or metric.options) and summary in LEVELS and high - low < math.inf
+
+
+def _out_of_range(
+    table: Table, cells: IntArray, metrics: Iterable[Metric]
+) -> Iterator[tuple[int, Advice]]:
+    """Cells in which a metric leaves the range that it declares."""
+    for metric in filter(_has_range, metrics):
         low, high = metric.definition.bounds
-        summary = metric.values.get("statistic", "mean")
-        if not (metric.prefix or metric.options) or summary not in LEVELS or high - low == math.inf:
-            continue
         slack = _ROUNDING * max(abs(low), abs(high))
         for at, reading in enumerate(readings_of(metric, table, cells)):
             if reading.defined and not low - slack <= reading.value <= high + slack:

@@ -105,7 +105,8 @@ class Blocks:
         return self.add_event if self._keeps_rows else self.waiting[1].block.add
 
     def __len__(self) -> int:
-        return sum(len(waiting.block) for waiting in self.waiting)
+        plain, ranked = self.waiting
+        return len(plain.block) + len(ranked.block)
 
     def add_event(
         self,

@@ -23,6 +23,9 @@ THREE = ("hit_rate@10", "mrr@10", "ndcg@10")
 NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
 EIGHTEEN = tuple(f"{name}@{k}" for name in NAMES for k in (5, 10, 20))
 WARM, EVENTS, ROUNDS = 600, 2_000, 5
+COLD = 1_500
+"""Events that are read after from the first one on."""
+
 FEW = 20
 """Events of a system that computes anew from all lists it keeps, after as many that warm up."""
 
@@ -55,6 +58,10 @@ def main() -> None:
                 f"{name} {us:.2f} us ({us / times['hand']:.1f})" for name, us in times.items()
             )
             print(f"{kind}, {reads}: {', '.join(figures)}")
+    for how, read_each in _COLD.items():
+        ratios = sorted(_cold_ratio(read_each) for _ in range(ROUNDS))
+        range_text = f"{ratios[0]:.1f} to {ratios[-1]:.1f} times the loop"
+        print(f"the first {COLD:,} events, each with {how}: {range_text}")
     for name in PEERS:
         print(f"{name}: {version(name) if _has(name) else 'not installed'}")
 
@@ -90,6 +97,33 @@ def _seconds(counting: Counting, events: Pairs, names: Sequence[str], every: int
             for name in names:
                 counting.read(name)
     return (time.process_time() - start) / len(measured)
+
+
+def _three_reads(accumulator: Accumulator) -> None:
+    for name in THREE:
+        accumulator.read(name)
+
+
+_COLD: dict[str, Callable[[Accumulator], object]] = {
+    "three reads": _three_reads,
+    "compute()": Accumulator.compute,
+}
+
+
+def _cold_ratio(reads: Callable[[Accumulator], object]) -> float:
+    """Time of the first events, from a new accumulator on, of that of the loop."""
+    events = _clicked()[:COLD]
+    loop, accumulator = Loop(THREE), Accumulator(*THREE)
+    start = time.process_time()
+    for pair in events:
+        loop.update(*pair)
+        for name in THREE:
+            loop.read(name)
+    middle = time.process_time()
+    for pair in events:
+        accumulator.update(*pair)
+        reads(accumulator)
+    return (time.process_time() - middle) / (middle - start)
 
 
 def _clicked() -> Pairs:

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -88,3 +89,18 @@ def test_both_kernels_count_the_same_bits() -> None:
         check=True,
     )
     assert done.stdout.decode().split() == digests()
+
+
+SHARING = (
+    *("ndcg(statistic=median)@5", "ndcg(statistic=maximum)@5", "ips", "ips(statistic=median)"),
+    *("hit_rate(per=user)@5", "hit_rate(per=user,statistic=median)@5", "overlap(per=user)"),
+)
+"""Metrics of which several share one statistic."""
+
+
+@pytest.mark.parametrize("order", [SHARING[::-1], sorted(SHARING)], ids=["reversed", "sorted"])
+def test_the_same_metrics_in_another_order_merge(order: Sequence[str]) -> None:
+    events = stream(30)
+    first, other = laws.counted(SHARING, events[:15]), laws.counted(order, events[15:])
+    first.merge(other)
+    assert laws.dumped(first) == laws.dumped(laws.counted(order, events))

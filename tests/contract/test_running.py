@@ -22,7 +22,11 @@ from streameval.catalogue import conventions, parse
 from streameval.catalogue.lookup import parameters
 from streameval.catalogue.signature import PER_USER
 from streameval.events import Event
-from streameval.events.errors import HalfCountedError, InvalidEventError
+from streameval.events.errors import (
+    HalfCountedError,
+    InvalidEventError,
+    SuspiciousEventsWarning,
+)
 from streameval.statistics.hitrows import HitsView, Total
 from tests.contract import laws
 from tests.contract.metric_cases import NAMES, inputs, stream
@@ -346,7 +350,17 @@ def test_compute_after_each_event_rarely_reads_the_table() -> None:
     assert accumulator.read("mrr@3").count == 500
 
 
-_NEW_CODE = {"accumulator.py", "running.py", "blocks.py", "table.py"}
+def test_a_standing_warning_rarely_reads_the_table() -> None:
+    accumulator, reads = Accumulator("ndcg@3", "mrr@3"), 0
+    accumulator.update_many([(["a1", "b2"], ["c3"])] * 2_000)
+    for _ in range(100):
+        accumulator.update(["a1", "b2"], ["c3"])
+        with pytest.warns(SuspiciousEventsWarning, match="no hit"):
+            reads += _works_on_arrays(accumulator.compute)
+    assert reads < 20
+
+
+_NEW_CODE = {"accumulator.py", "following.py", "blocks.py", "table.py"}
 _LINES = 40
 """Lines of which some are drawn in each run of `tests/run`; `tests/nightly` has every one."""
 _EACH = ("ndcg@3", "f1@3", "ctr@3")

@@ -6,8 +6,8 @@ it adds its values. The table stays the state; what is here is dropped whenever 
 single event comes, and made again from the table at the next pair of reads.
 
 The formula of a metric is written once, in its function. That of events gives their values where
-they are counted. That of hits runs on rows whose counts are not numbers but record the operations.
-Each is of IEEE 754, so that Python's floats give the bits of NumPy's.
+they are counted. That of hits runs on arrays, as the table runs it, on rows with the next counts
+that a row can have: one call serves the next events.
 
 The bits are those of the table. Its sum is `fsum` over the contributions of rows, the exact sum,
 rounded once. A contribution times 2^400 is an integer, if it is not tiny; and Python divides
@@ -17,18 +17,17 @@ integers with one rounding.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from streameval.accumulator.blocks import Blocks
 from streameval.accumulator.formulas import (
+    array_of,
     call_metric,
     is_own,
     items_at,
@@ -45,10 +44,12 @@ from streameval.accumulator.overlap import bias_of, clip_note
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator
 from streameval.catalogue.companions import CLIPPED, checks_of
+from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events.batch import batch_of
 from streameval.events.ragged import Ragged
+from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exact import ONE
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitsView
@@ -66,27 +67,14 @@ _MOST_BYTES: Final = 1 << 19
 _MOST_ROWS: Final = 32_768
 """Rows beyond which a mean is not made, as that takes longer than many reads of the table."""
 
-_RANKS: Final = 32
-"""Ranks whose formula is traced at once."""
+_AHEAD: Final = 32
+"""Counts of a row, and ranks of new rows, whose contributions are computed at once."""
 
 _BITS: Final = 400
 _SCALE: Final = 2.0**_BITS
 _WHOLE: Final = 1 << _BITS
 _SMALLEST: Final = 2.0**-347
 _HERE: Final = np.zeros(1, np.int64)
-
-Steps: TypeAlias = tuple[tuple[Callable[[Any, Any], Any], Any], ...]
-"""Operators with their right operands, in order."""
-
-RowCount: TypeAlias = Literal["hits", "ordinals"]
-
-_OPERATORS: Final[Mapping[np.ufunc, Callable[[Any, Any], Any]]] = {
-    np.multiply: operator.mul,
-    np.divide: operator.truediv,
-    np.add: operator.add,
-    np.subtract: operator.sub,
-}
-_COMMUTE: Final = (np.multiply, np.add)
 
 
 def _scaled(value: float) -> int:
@@ -150,14 +138,16 @@ class _Outcome:
 
     Attributes:
         kind: 2 * (it has items) + (it has interactions).
-        rows: meaning of size -> the rows with a hit more, and the ordinal of each hit.
+        changes: the rows with a hit more, and the ordinal of each hit.
+        changed: meaning of size -> the rows among them, each once.
         of_means: what each mean that adds values of lists or items adds.
     """
 
     def __init__(self, row: bytes, search: Search, *, is_ranked: bool) -> None:
         self.row, self.search, self.is_ranked = row, search, is_ranked
         self.graded = self.kind = 0
-        self.rows: dict[int, list[tuple[_HitsRow, int]]] = {}
+        self.changes: list[tuple[_HitsRow, int]] = []
+        self.changed: dict[int, tuple[_HitsRow, ...]] = {}
         self.of_means: dict[_HitsMean, tuple[float | None, int]] = {}
 
     def lists(self, outcomes: _Outcomes) -> Lists:
@@ -175,6 +165,7 @@ class _Outcomes:
     """The counts of one statistic of hits, in the only cell of a table.
 
     Attributes:
+        lists: number of lists.
         having: lists by `_Outcome.kind`.
     """
 
@@ -182,6 +173,7 @@ class _Outcomes:
         self.options, self._hits = hits.options, hits
         view = hits.view(_HERE)
         self.having: list[int] = view.having.ravel().tolist()
+        self.lists = sum(self.having)
         self.graded = int(view.graded[0])
         self._rows: dict[int, dict[_Key, _HitsRow]] = {}
         self._known: tuple[dict[bytes, _Outcome], ...] = ({}, {})
@@ -204,26 +196,30 @@ class _Outcomes:
             self._rows[size] = rows
         return self._rows[size]
 
-    def take(
+    def apply(
         self, rows: Sequence[bytes], search: Search, *, is_ranked: bool
-    ) -> tuple[list[_Outcome], dict[int, set[_HitsRow]]]:
+    ) -> tuple[list[_Outcome], Mapping[int, Collection[_HitsRow]]]:
         """Count events, given as `Block.rows` gives them: their outcomes, and the rows changed."""
         known, outcomes = self._known[is_ranked], []
-        changed: dict[int, set[_HitsRow]] = {size: set() for size in self._rows}
         for row in rows:
             outcome = known.get(row)
             if outcome is None:
                 if len(known) * len(row) >= _MOST_BYTES:
                     known.clear()
                 outcome = known[row] = self._outcome(_Outcome(row, search, is_ranked=is_ranked))
+            self.lists += 1
             self.having[outcome.kind] += 1
             self.graded += outcome.graded
-            for size, changes in outcome.rows.items():
-                for counts, ordinal in changes:
-                    counts.hits += 1
-                    counts.ordinals += ordinal
-                    changed[size].add(counts)
+            for counts, ordinal in outcome.changes:
+                counts.hits += 1
+                counts.ordinals += ordinal
             outcomes.append(outcome)
+        if len(outcomes) == 1:
+            return outcomes, outcomes[0].changed
+        changed = {
+            size: {row for outcome in outcomes for row in outcome.changed[size]}
+            for size in self._rows
+        }
         return outcomes, changed
 
     def _outcome(self, outcome: _Outcome) -> _Outcome:
@@ -235,10 +231,9 @@ class _Outcomes:
                 keys = [(0, 1, rank) for rank in ranks[:1]]
             else:
                 keys = [(outcome.graded, sizes[meaning], rank) for rank in ranks]
-            outcome.rows[meaning] = [
-                (rows.setdefault(key, _HitsRow(*key)), ordinal)
-                for ordinal, key in enumerate(keys, start=1)
-            ]
+            hits = [rows.setdefault(key, _HitsRow(*key)) for key in keys]
+            outcome.changes += zip(hits, range(1, len(hits) + 1), strict=True)
+            outcome.changed[meaning] = tuple(dict.fromkeys(hits))
         return outcome
 
     def _quick(self, outcome: _Outcome) -> tuple[int, int, list[int]] | None:
@@ -258,6 +253,96 @@ class _Outcomes:
         return int(lists.interacted[0]), int(lists.length[0]), lists.rank.tolist()
 
 
+class _Contributions(NamedTuple):
+    """What a formula of hits adds up: a contribution of each row."""
+
+    values: Any
+
+
+class _NextRows:
+    """Rows at some ranks and sizes, with counts that rows of the table may have."""
+
+    def __init__(self, rank: IntArray, size: IntArray, hits: IntArray, ordinals: IntArray) -> None:
+        self.rank, self.size, self.gain = rank, size, np.ones(rank.size)
+        self.hits, self.ordinals = hits, ordinals
+        for column in (rank, size, hits, ordinals):
+            column.flags.writeable = False
+
+    def total(self, contributions: Any) -> _Contributions:
+        return _Contributions(contributions)
+
+
+class _NextView(HitsView):
+    """The argument of a formula of hits.
+
+    Attributes:
+        size: meaning of the rows' size that the formula reads, such as INTERACTED.
+        k: its cut-off; None for every rank.
+    """
+
+    def __init__(self, rows: _NextRows) -> None:
+        self._rows = rows
+        self.size, self.k = INTERACTED, math.inf
+
+    def rows_by(self, size: int, k: int | None) -> Any:
+        self.size, self.k = size, math.inf if k is None else k
+        return self._rows
+
+
+class _RowFormula:
+    """The contributions of rows to the sum of a metric, by its formula.
+
+    Attributes:
+        size: meaning of the rows' size that it reads.
+        k: its cut-off.
+        reads_hits: whether contributions depend on the hits of a row, and not on their ordinals.
+
+    Raises:
+        ArithmeticError: it is no sum of contributions of which each depends on one count.
+    """
+
+    def __init__(self, metric: Metric, context: Context) -> None:
+        self._metric, self._context = metric, context
+        # Which count a formula reads shows where one of them changes.
+        rank, size = (axis.ravel() + 1 for axis in np.indices((4, 4)))
+        ones = np.ones(rank.size, np.int64)
+        self.size, self.k = INTERACTED, math.inf
+        base = self.contributions(rank, size, ones, ones)
+        hits, ordinals = (
+            self.contributions(rank, size, ones + more, ones + 1 - more) for more in (1, 0)
+        )
+        self.reads_hits = bool((hits != base).any())
+        if self.reads_hits and (ordinals != base).any():
+            raise ArithmeticError(metric)
+
+    def contributions(
+        self, rank: IntArray, size: IntArray, hits: IntArray, ordinals: IntArray
+    ) -> FloatArray:
+        """The contributions of rows with these counts, shape (n,) each."""
+        view = _NextView(_NextRows(rank, size, hits, ordinals))
+        with suppress(TypeError, AttributeError, NotImplementedError):
+            found = call_metric(self._metric, view, self._context)
+            if isinstance(found, _Contributions):
+                self.size, self.k = view.size, view.k
+                return array_of(self._metric, found.values, rank.size)
+        raise ArithmeticError(self._metric)
+
+
+class _NextValues:
+    """The contributions of a row at its next counts.
+
+    Attributes:
+        first: the first of these counts.
+        values: the contribution at each of them.
+        scaled: the one that is in the sum, see `_scaled`.
+    """
+
+    __slots__ = ("first", "scaled", "values")
+
+    def __init__(self, first: int, values: Sequence[float], scaled: int) -> None:
+        self.first, self.values, self.scaled = first, values, scaled
+
+
 class _HitsMean:
     """A mean or sum of hits, or of values of lists.
 
@@ -275,64 +360,68 @@ class _HitsMean:
         kinds = {rule: list[int]() for rule in ("zero", "skip", "nan", "error")}
         for (items, interactions), rule in metric.empty_rules.items():
             kinds[rule].append(2 * items + interactions)
-        self._counted, self._refused = kinds["zero"], kinds["nan"] + kinds["error"]
+        self._refused, self._left_out = kinds["nan"] + kinds["error"], kinds["skip"]
         self._is_listwise, self._needs_gains = metric.needs_values, metric.needs_gains
         self._per = metric.definition.per
+        self._reads_each = self._is_listwise or self._needs_gains or self._per == "item"
         self._total = self._items = 0
         self._values: _Sum | None = None
-        self._contributions: dict[_HitsRow, int] = {}
-        self._steps: dict[_HitsRow, Steps] = {}
-        self._chunks: dict[tuple[int, int], list[Steps]] = {}
-        self._formula: RowFormula | None = None
+        self._next: dict[_HitsRow, _NextValues] = {}
+        self._new: dict[tuple[int, int], list[list[float]]] = {}
+        self._formula: _RowFormula | None = None
         if self._is_listwise or self._needs_gains:
             kind = values_name(metric, only_graded=not self._is_listwise)
             if kind not in table.statistics:
                 raise ArithmeticError(metric)
             self._values = _Sum(*cast("Values", table.statistics[kind]).view(_HERE))
         if not self._is_listwise:
-            self._formula = self._traced(1, range(1, 2))
+            self._formula = _RowFormula(metric, self._context)
             if self._per == "item":
                 hits = cast("Hits", table.statistics[name_of(outcomes.options)])
                 self._items = int(items_shown(metric, hits.view(_HERE).items)[0])
-            for row in outcomes.rows(self._formula.size).values():
-                self._follow(row)
+            self._begin(self._formula)
 
     def reading(self) -> Reading | None:
         """The reading; None if the table must be read."""
-        metric, having = self.metric, self.outcomes.having
+        metric, outcomes = self.metric, self.outcomes
+        having, lists, note = outcomes.having, outcomes.lists, self._peers
         for kind in self._refused:
             if having[kind]:
                 return None
-        lists, note = sum(having), self._peers
         if self._overlap is not None:
             note = bias_of(self._overlap) or note
         if self._is_listwise and self._values is not None:
             return mean_reading(metric, self._values.total, self._values.count, lists, note)
         total, left_out = self._total / _WHOLE, 0
-        if self.outcomes.graded and self._values is not None:
+        if outcomes.graded and self._values is not None:
             total = math.fsum((total, self._values.total))
             # As `ungraded_lists` has it.
             valued, undefined = self._values.count, self._values.undefined
             empty = 0 if metric.empty_rules[0, 1] == "zero" else having[1]
-            left_out = undefined + max(self.outcomes.graded - empty - valued - undefined, 0)
+            left_out = undefined + max(outcomes.graded - empty - valued - undefined, 0)
         if self._per == "total":
             return sum_reading(metric, total, lists, note)
-        count = self._items if self._per == "item" else sum(map(having.__getitem__, self._counted))
+        count = self._items if self._per == "item" else lists
+        for kind in self._left_out if self._per != "item" else ():
+            count -= having[kind]
         return mean_reading(metric, total, count - left_out, lists, note)
 
     def sums(self) -> list[_Sum]:
-        """Those of `Running` that its reading reads."""
+        """Those of `IncrementalReadings` that its reading reads."""
         return [] if self._overlap is None else [self._overlap]
 
-    def take(
-        self, outcomes: Sequence[_Outcome], changed: Mapping[int, Collection[_HitsRow]]
+    def apply(
+        self, outcomes: Sequence[_Outcome], changed: Mapping[int, Iterable[_HitsRow]]
     ) -> None:
         """Count events; raises ArithmeticError if it can no longer be followed."""
-        if self._formula is not None:
-            for row in changed[self._formula.size]:
-                self._follow(row)
-        for outcome in outcomes:
-            if self._is_listwise or self._per == "item" or (outcome.graded and self._needs_gains):
+        formula = self._formula
+        if formula is not None:
+            for row in changed[formula.size]:
+                # Lists with gains have values of their own.
+                if row.rank <= formula.k and not (row.graded and self._needs_gains):
+                    self._follow(row, row.hits if formula.reads_hits else row.ordinals)
+        for outcome in outcomes if self._reads_each else ():
+            if self._is_listwise or self._per == "item" or outcome.graded:
                 added = outcome.of_means.get(self)
                 if added is None:
                     added = outcome.of_means[self] = self._added(outcome)
@@ -341,39 +430,50 @@ class _HitsMean:
                 if value is not None and self._values is not None:
                     self._values.add(value)
 
-    def _follow(self, row: _HitsRow) -> None:
-        """Replace the contribution of a row by that of its counts now."""
-        formula = self._formula
-        # Lists with gains have values of their own.
-        if formula is None or (row.graded and self._needs_gains):
-            return
-        if formula.k is not None and row.rank > formula.k:
-            return
-        steps = self._steps.get(row)
-        if steps is None:
-            if len(self._steps) >= _MOST_ROWS:
-                raise ArithmeticError(self.metric)
-            chunk, at = divmod(row.rank - 1, _RANKS)
-            key = (row.size, chunk)
-            if key not in self._chunks:
-                ranks = range(chunk * _RANKS + 1, (chunk + 1) * _RANKS + 1)
-                self._chunks[key] = self._traced(row.size, ranks).steps
-            steps = self._steps[row] = self._chunks[key][at]
-        contribution: Any = row.hits if formula.counted == "hits" else row.ordinals
-        for apply, operand in steps:
-            contribution = apply(contribution, operand)
-        scaled = _scaled(contribution)
-        self._total += scaled - self._contributions.get(row, 0)
-        self._contributions[row] = scaled
+    def _begin(self, formula: _RowFormula) -> None:
+        """Add the contributions of the rows that the table has."""
+        rows = [
+            row
+            for row in self.outcomes.rows(formula.size).values()
+            if row.rank <= formula.k and not (row.graded and self._needs_gains)
+        ]
+        counts = [(row.rank, row.size, row.hits, row.ordinals) for row in rows]
+        columns = np.array(counts, np.int64).reshape(-1, 4).T.copy()
+        values = formula.contributions(*columns).tolist()
+        for row, value in zip(rows, values, strict=True):
+            self._next[row] = _NextValues(-_AHEAD, (), _scaled(value))
+            self._total += self._next[row].scaled
 
-    def _traced(self, size: int, ranks: range) -> RowFormula:
-        """The formula at rows of this size and each of these ranks, if it is a chain of steps."""
-        view = _TracedView(size, np.array(ranks))
-        with suppress(TypeError, AttributeError, NotImplementedError):
-            formula = call_metric(self.metric, view, self._context)
-            if isinstance(formula, RowFormula):
-                return formula
-        raise ArithmeticError(self.metric)
+    def _follow(self, row: _HitsRow, count: int) -> None:
+        """Replace the contribution of a row by that of its count now."""
+        following = self._next.get(row)
+        if following is None or not 0 <= count - following.first < _AHEAD:
+            following = self._next_values(row, count, 0 if following is None else following.scaled)
+        scaled = _scaled(following.values[count - following.first])
+        self._total += scaled - following.scaled
+        following.scaled = scaled
+
+    def _next_values(self, row: _HitsRow, count: int, scaled: int) -> _NextValues:
+        if len(self._next) >= _MOST_ROWS:
+            raise ArithmeticError(self.metric)
+        if count < _AHEAD:
+            chunk, index = divmod(row.rank - 1, _AHEAD)
+            if (row.size, chunk) not in self._new:
+                ranks = np.arange(chunk * _AHEAD + 1, (chunk + 1) * _AHEAD + 1)
+                values = self._values_at(np.repeat(ranks, _AHEAD), row.size, 0)
+                self._new[row.size, chunk] = values.reshape(_AHEAD, _AHEAD).tolist()
+            found = _NextValues(0, self._new[row.size, chunk][index], scaled)
+        else:
+            values = self._values_at(np.full(_AHEAD, row.rank), row.size, count)
+            found = _NextValues(count, values.tolist(), scaled)
+        self._next[row] = found
+        return found
+
+    def _values_at(self, ranks: IntArray, size: int, first: int) -> FloatArray:
+        """The contributions at these ranks, with the next counts in turn."""
+        counts = np.tile(np.arange(first, first + _AHEAD), ranks.size // _AHEAD)
+        formula = cast("_RowFormula", self._formula)
+        return formula.contributions(ranks, np.full_like(ranks, size), counts, counts.copy())
 
     def _added(self, outcome: _Outcome) -> tuple[float | None, int]:
         """The value of a list, None if it is left out, and its items."""
@@ -417,10 +517,10 @@ class _EventMean(NamedTuple):
         return [*filter(None, own), *chain.from_iterable(companions)]
 
 
-class Running:
+class IncrementalReadings:
     """The means of one accumulator that are kept.
 
-    `table`: it has all events whenever `note_read` is called. `changes`: of the accumulator.
+    `table`: it has all events whenever `record_read` is called. `changes`: of the accumulator.
 
     Attributes:
         state: the changes and the lists of the accumulator that the means have, without the events
@@ -432,11 +532,12 @@ class Running:
         self._table = table
         self._columns = {metric.per_list: at for at, metric in enumerate(table.plan.formulas)}
         self._means: dict[str, _HitsMean | _EventMean] = {}
+        self._hits_means: list[tuple[str, _HitsMean]] = []
         self._outcomes: dict[str, _Outcomes] = {}
         self._sums: dict[str, _Sum] = {}
         self._read_at: dict[str, int] = {}
         self._refused: set[str] = set()
-        self._seen = [0, 0]
+        self._applied = [0, 0]
         self._is_read = False
 
     def __contains__(self, text: str) -> bool:
@@ -444,23 +545,25 @@ class Running:
 
     def read(self, text: str, blocks: Blocks) -> Reading | None:
         """A mean that is kept, after the events of the blocks; None if the table must be read."""
-        if len(blocks) != sum(self._seen):
-            self.take(blocks)
+        if len(blocks) != sum(self._applied):
+            self.apply(blocks)
         self._is_read = True
         mean = self._means.get(text)
         return None if mean is None else mean.reading()
 
-    def take(self, blocks: Blocks) -> None:
+    def apply(self, blocks: Blocks) -> None:
         """Count the events that wait in the blocks."""
         for at, waiting in enumerate(blocks.waiting):
-            start = self._seen[at]
+            start = self._applied[at]
             rows = waiting.block.rows(start)
-            for outcomes in self._outcomes.values() if rows else ():
-                taken = outcomes.take(rows, waiting.search, is_ranked=bool(at))
-                for text, mean in [*self._means.items()]:
-                    if isinstance(mean, _HitsMean) and mean.outcomes is outcomes:
+            if not rows:
+                continue
+            for outcomes in self._outcomes.values():
+                applied = outcomes.apply(rows, waiting.search, is_ranked=bool(at))
+                for text, mean in self._hits_means:
+                    if mean.outcomes is outcomes:
                         try:
-                            mean.take(*taken)
+                            mean.apply(*applied)
                         except ArithmeticError:
                             self._refuse(text)
             events = waiting.rows[start : start + len(rows)] if self._sums else []
@@ -473,26 +576,27 @@ class Running:
                         values.add_event(of_formulas[column])
                 except ArithmeticError:
                     self._refuse(text)
-            self._seen[at] += len(rows)
+            self._applied[at] += len(rows)
 
-    def leave(self, blocks: Blocks) -> None:
+    def detach(self, blocks: Blocks) -> None:
         """Count the events of the blocks, which the table counts next.
 
-        Means that nobody read since the last time are dropped, so that nobody pays for them.
+        Means that nobody read or made since the last time are dropped, so that nobody pays for
+        them.
         """
         if self._is_read:
-            self.take(blocks)
-            taken = sum(self._seen)
+            self.apply(blocks)
+            applied = sum(self._applied)
         else:
             self._keep({})
-            taken = len(blocks)
-        self._seen, self._is_read = [0, 0], False
-        self.state = self.state[0], self.state[1] + taken
+            applied = len(blocks)
+        self._applied, self._is_read = [0, 0], False
+        self.state = self.state[0], self.state[1] + applied
 
-    def note_read(self, text: str, metric: Metric) -> None:
-        """Note that a metric was read from the table, and keep its mean if that is worth it."""
+    def record_read(self, text: str, metric: Metric) -> None:
+        """Record that a metric was read from the table, and keep its mean if that pays."""
         lists = self.state[1]
-        if any(self._seen):
+        if any(self._applied):
             return
         before = self._read_at.get(text)
         self._read_at[text] = lists
@@ -505,7 +609,8 @@ class Running:
         if mean is None:
             self._refuse(text)
         else:
-            self._means[text] = mean
+            self._keep({**self._means, text: mean})
+            self._is_read = True
 
     def _mean(self, metric: Metric) -> _HitsMean | _EventMean | None:
         """The mean of a metric; None if it is none that can follow events."""
@@ -570,76 +675,10 @@ class Running:
     def _keep(self, means: dict[str, _HitsMean | _EventMean]) -> None:
         """Forget all but these means, and what only others need."""
         self._means = means
+        self._hits_means = [
+            (text, mean) for text, mean in means.items() if isinstance(mean, _HitsMean)
+        ]
         outcomes = [mean.outcomes for mean in means.values() if isinstance(mean, _HitsMean)]
         sums = [*chain.from_iterable(mean.sums() for mean in means.values())]
         self._outcomes = {name: each for name, each in self._outcomes.items() if each in outcomes}
         self._sums = {text: each for text, each in self._sums.items() if each in sums}
-
-
-class RowFormula(NamedTuple):
-    """The contributions of rows to the sum of a metric.
-
-    Attributes:
-        size: the meaning of the rows' size, such as INTERACTED.
-        k: the cut-off; None for every rank.
-        counted: the count that the steps begin with.
-        steps: those of each rank.
-    """
-
-    size: int
-    k: int | None
-    counted: RowCount
-    steps: list[Steps]
-
-
-class _TracedCount(NDArrayOperatorsMixin):
-    """A count of each row, and what was done to it."""
-
-    def __init__(self, counted: RowCount, steps: tuple[tuple[np.ufunc, Any], ...] = ()) -> None:
-        self.counted, self.steps = counted, steps
-
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any
-    ) -> _TracedCount:
-        left, other = inputs if len(inputs) == 2 else (None, None)
-        if left is not self and ufunc in _COMMUTE:
-            left, other = other, left
-        wrong = left is not self or isinstance(other, _TracedCount) or ufunc not in _OPERATORS
-        if wrong or method != "__call__" or named:
-            raise TypeError(ufunc)
-        return _TracedCount(self.counted, (*self.steps, (ufunc, other)))
-
-    def __array_function__(self, function: Any, *_: Any) -> Any:
-        raise TypeError(function)
-
-    def __array__(self, *_: Any) -> Any:
-        raise TypeError
-
-
-class _TracedRows:
-    """Rows of one size, one for each rank."""
-
-    def __init__(self, axis: int, k: int | None, size: int, ranks: Any) -> None:
-        self._axis, self._k = axis, k
-        self.rank, self.size, self.gain = ranks, np.full_like(ranks, size), np.ones(ranks.size)
-        self.hits, self.ordinals = _TracedCount("hits"), _TracedCount("ordinals")
-
-    def total(self, contributions: Any) -> RowFormula:
-        if not isinstance(contributions, _TracedCount):
-            raise TypeError(contributions)
-        columns = []
-        for ufunc, operand in contributions.steps:
-            values = np.broadcast_to(np.asarray(operand), self.rank.shape)
-            if values.dtype.kind not in "bif" or values.dtype.itemsize not in (1, 8):
-                raise TypeError(values.dtype)
-            columns.append([(_OPERATORS[ufunc], value) for value in values.tolist()])
-        steps = [*zip(*columns, strict=True)] if columns else [()] * self.rank.size
-        return RowFormula(self._axis, self._k, contributions.counted, steps)
-
-
-class _TracedView(HitsView):
-    def __init__(self, size: int, ranks: Any) -> None:
-        self._size, self._ranks = size, ranks
-
-    def rows_by(self, size: int, k: int | None) -> Any:
-        return _TracedRows(size, k, self._size, self._ranks)
