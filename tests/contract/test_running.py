@@ -184,6 +184,7 @@ PLAIN = (
 )
 
 
+@pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("every", [1, 3, 140])
 def test_one_statistic_is_followed_whatever_else_is_counted(every: int, seed: int) -> None:
