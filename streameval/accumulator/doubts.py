@@ -26,6 +26,8 @@ _FEWEST: Final = 20
 """Events below which most doubts are accidental."""
 _FEWEST_MARKS: Final = 3
 """Lists that are as long as their marks are rarely an accident."""
+_FEWEST_KINDS: Final = 3
+"""Lists of integers alone beside interactions with words alone, or the reverse, match nothing."""
 
 _NEARLY_ALL: Final = 0.9
 _PADDED: Final = 0.25
@@ -40,6 +42,9 @@ _MOST_KINDS: Final = 64
 
 _OF_CHANCES: Final = frozenset({"log_loss", "expected_calibration_error"})
 """Metrics that take scores as probabilities."""
+
+_INTEGERS: Final = "integers"
+_WORDS: Final = "words"
 
 _UNKNOWN: Final = "unknown "
 """Before the name of an attribute: items shown that it does not have."""
@@ -94,6 +99,7 @@ class Doubts:
             counts["short"] += 0 < len(items) < len(interactions)
             self._shown[len(items)] += 1
             self._acted[len(interactions)] += 1
+            self._observe_kinds(items, interactions)
             self._observe_items(items, interactions)
             if isinstance(interactions, Mapping):
                 counts["gains"] += len(interactions)
@@ -197,6 +203,14 @@ class Doubts:
     def _advices(self, metrics: Sequence[Metric]) -> Iterator[Advice]:
         counts = self._counts
         engaged, marks, aligned = counts["engaged"], counts["marks"], counts["aligned"]
+        for what, others in ((_INTEGERS, "words"), (_WORDS, "integers")):
+            if self._nearly(counts[what], counts["both"], _FEWEST_KINDS):
+                text = (
+                    f"{counts[what]:,} lists with interactions and no hit: do recommendations and "
+                    f"interactions use the same ids? The lists have only {what}, and their "
+                    f"interactions only {others}"
+                )
+                yield Advice(("ids",), text)
         if self._nearly(marks, engaged, _FEWEST_MARKS if aligned == marks else _FEWEST):
             text = (
                 f"{marks:,} of {engaged:,} interactions are only 0 and 1, and their lists have "
@@ -262,6 +276,12 @@ class Doubts:
         enough = _NEARLY_ALL * self._counts["engaged"]
         return length > 1 and same >= enough and alike < enough
 
+    def _observe_kinds(self, items: Sequence[Id], interactions: Any) -> None:
+        kinds = {*map(_kind, items)}, {*map(_kind, interactions)}
+        self._counts["both"] += bool(items)
+        if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
+            self._counts[kinds[0].pop()] += 1
+
     def _observe_items(self, items: Sequence[Id], interactions: Any) -> None:
         if not isinstance(interactions, Mapping) and MARKS.issuperset(interactions):
             aligned = len(interactions) == len(items) > 1 and not MARKS.issuperset(items)
@@ -306,6 +326,10 @@ class Doubts:
             f"types under [event] name {named}, which no interaction has; the most frequent types "
             f"are {listed}"
         )
+
+
+def _kind(item: Id) -> str:
+    return _INTEGERS if isinstance(item, int) or item.removeprefix("-").isdecimal() else _WORDS
 
 
 def _repeated_end(items: Sequence[Id], interactions: Sequence[Id], end: int) -> list[Id]:

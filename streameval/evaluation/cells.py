@@ -80,13 +80,14 @@ class ListColumn:
 
     Attributes:
         has_bars: whether any cell so far has a "|", which then separates.
+        has_separator: whether any cell so far has the separator that was given.
     """
 
     def __init__(self, kind: Kind, separator: str | None = None, *, explicit: bool = False) -> None:
         self._kind, self._separator, self._explicit = kind, separator, explicit
         self._form: Literal["json", "split"] | None = "split" if explicit else None
         self._is_confirmed = False
-        self.has_bars = False
+        self.has_bars = self.has_separator = False
 
     def read(self, column: TableColumn) -> Any:
         """The lists of a block: an Arrow array, but Python lists of values.
@@ -188,6 +189,11 @@ class ListColumn:
     def _split(self, column: TableColumn, texts: Any, blank: Any) -> Any:
         """The lists of cells with a separator between their entries."""
         compute, separator = arrow("compute"), self._separator
+        if separator is not None and not self.has_separator:
+            # An empty one keeps what others would split.
+            sign = re.escape(separator) or r"[|\s]"
+            has_it = compute.any(compute.match_substring_regex(texts, sign))
+            self.has_separator = has_it.as_py() is True
         self.note_bars(column)
         if separator is None and self.has_bars:
             separator = "|"

@@ -30,7 +30,7 @@ from streameval.evaluation.options import (
     column,
 )
 from streameval.evaluation.report import label_column, page_of, records_of
-from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count
+from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import Tabular, given_of, join_given
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
@@ -474,6 +474,7 @@ def count_given(request: Request, around: Surroundings) -> FileCounts:
     """
     refuse_idle(request.options, request.given)
     counted = count(setup_of(request), around)
+    note_idle(around, counted)
     values: dict[str, set[str]] = {}
     for row in counted.rows:
         for name, value in row.labels.items():

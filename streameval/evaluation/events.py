@@ -33,7 +33,7 @@ from streameval.evaluation.files import (
     plain_array,
     require,
 )
-from streameval.evaluation.options import InputError, Options, Setting, column
+from streameval.evaluation.options import InputError, Named, Options, Setting, column
 from streameval.events import Batch
 from streameval.events.arrow import in_microseconds
 from streameval.events.batch import IntArray
@@ -96,6 +96,7 @@ class EventRows:
         self._names = {name: getattr(fields, name) or name for name in (*_IDS, *_NUMBERS)}
         self.in_order = needs.in_order
         self.ids: IdKind = "text"
+        self.used: set[Named] = set()
 
     def other_columns(self, more: Sequence[str]) -> list[str]:
         """The columns that are read besides lists, users and times, where there are any."""
@@ -149,6 +150,7 @@ class EventRows:
         per_item = (self._fields.per_item or {}).items()
         values = {name: self._list_column(field, "values") for name, field in per_item}
         for block in blocks_of(part, self._select, self._options):
+            self.used |= {(name, None) for name in block.used}
             if self._is_mind:
                 has_times = self._needs.times and self._fields.time == MIND[2]
                 block = _of_mind(block, has_times=has_times)  # noqa: PLW2901  the usual form
@@ -190,6 +192,9 @@ class EventRows:
             )
         for name, role in roles.items():
             _require_role(path, name, names, role)
+        columns = self._options.columns
+        absent = (name for name in self._names if columns.get(name, "") is None)
+        self.used |= {("columns", role) for role in (*roles.values(), *absent) if role in columns}
         return dict.fromkeys(roles, False)
 
     def _has(self, names: Sequence[str], name: str) -> bool:
@@ -225,6 +230,11 @@ class EventRows:
                 except arrow().ArrowInvalid as error:
                     problem = f"{block.path}: {' '.join(str(error).split())}"
                     raise _no_integers(problem) from error
+        self.used |= {
+            ("separator", field if field in self._options.separator else "")
+            for name, field in present.items()
+            if lists[name].has_separator
+        }
         _refuse_floats(block.path, columns)
         if fields.per_item:
             lists_of = [values[name].read(block.column(at)) for name, at in fields.per_item.items()]
@@ -236,8 +246,9 @@ class EventRows:
         if (user := self._user(block.names)) is not None:
             columns["users"] = user_column(block.column(user))
         if needs.times and fields.time is not None and fields.time_unit is not None:
-            times = time_column(block.column(fields.time), fields.time_unit)
-            columns["times"] = arrow().array(times)
+            moments = block.column(fields.time)
+            self.used |= uses_of_time(moments)
+            columns["times"] = arrow().array(time_column(moments, fields.time_unit))
         batch = self._check_block(block, columns, search)
         if needs.event_ids and fields.event_id is not None:
             ids = id_column(block.column(fields.event_id)).to_pylist()
@@ -516,6 +527,13 @@ def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
                 "{time_unit} (s, ms, us or iso8601)",
             ) from None
     return microsecond_column(read, unit)
+
+
+def uses_of_time(column: TableColumn) -> set[Named]:
+    """The settings that decide what a column of event times says."""
+    types, kind = arrow().types, column.values.type
+    has_unit = types.is_timestamp(kind) or types.is_date(kind)
+    return {("columns", "time"), *([] if has_unit else [("time_unit", None)])}
 
 
 def of_one_kind(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import StringIO
@@ -120,6 +120,7 @@ class RowBlock(NamedTuple):
         first: index in the file of the first row.
         header: lines of text before the first row; None if the file is no text.
         has_quotes: whether quotes enclose fields of text, which may have several lines.
+        used: names of the settings of text that decided how it is read.
     """
 
     path: str
@@ -128,6 +129,7 @@ class RowBlock(NamedTuple):
     first: int = 0
     header: int | None = None
     has_quotes: bool = False
+    used: Collection[str] = ()
 
     def where(self, row: int) -> str:
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
@@ -505,6 +507,9 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
     if header:
         _check_header(path, first_row, delimiter)
     names = first_row if header or named is None else list(named)
+    used = [] if header or named is not options.header else ["header"]
+    if delimiter in (options.delimiter, UNIT_SEPARATOR):
+        used.append("delimiter")
     quoted = has_quotes(delimiter)
     text.check = QuoteCheck(delimiter) if quoted else None
     parser, wrong = arrow("csv"), list[Any]()
@@ -535,7 +540,7 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
             ),
         )
         empty = rows.schema.empty_table()
-        yield RowBlock(path, empty, names, header=header, has_quotes=quoted)
+        yield RowBlock(path, empty, names, header=header, has_quotes=quoted, used=used)
         for batch in rows:
             block = arrow().Table.from_batches([batch])
             yield RowBlock(path, block, names, first, header, has_quotes=quoted)

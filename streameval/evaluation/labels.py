@@ -13,7 +13,7 @@ import numpy as np
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.coded import merged
 from streameval.evaluation.files import listing
-from streameval.evaluation.options import InputError, Note
+from streameval.evaluation.options import InputError, Named, Note
 from streameval.events import Id
 
 
@@ -25,12 +25,14 @@ class LabelRows(NamedTuple):
         names: of all columns.
         users: Arrow dictionary of the user of each row.
         texts: of each label that the table has, an Arrow dictionary of all rows.
+        used: the settings that decided how a table of users is read.
     """
 
     source: str
     names: Sequence[str]
     users: Any
     texts: Mapping[str, Any]
+    used: Collection[Named] = ()
 
 
 class UserLabels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
     def __str__(self) -> str:
         if self.value is None:
-            return f"{self.name}="
+            return f"{self.name}=" if self.key is None else f"{self.name}={{{self.key!r}: ...}}"
         value = repr(self.value) if self.value or self.name == "separator" else "None"
         return f"{self.name}={value if self.key is None else f'{{{self.key!r}: {value}}}'}"
 
@@ -202,6 +202,55 @@ def separators_of(texts: Iterable[str]) -> dict[str, str]:
 
 OF_FILES: Final = ("separator", "form", "header", "delimiter")
 """Options of how cells and files are read."""
+
+
+Named: TypeAlias = tuple[str, str | None]
+"""A setting: its name, and its key if it is a mapping."""
+
+_IDLE: Final = {
+    "columns": "no event or row has it, or nothing counted needs it",
+    "time_unit": "no number or text is read as event time",
+    "separator": "no cell that is read as ids has it",
+    "header": "each file has names in its first line",
+    "delimiter": "no first line has it",
+    "ties": "the recommendations have no scores to be equal",
+    "processes": "one process counts what cannot be split, such as one file of text, or two tables",
+    "catalog": "no metric here reads it",
+}
+"""Why a setting changed nothing; inputs of metrics as the catalogue."""
+
+
+def named_settings(options: Options) -> dict[Named, Setting]:
+    """The settings that may decide nothing, as they were given."""
+    named: dict[Named, Setting] = {
+        ("columns", field): column(field, name or "") for field, name in options.columns.items()
+    }
+    for key, sign in options.separator.items():
+        named["separator", key] = Setting("separator", sign, key or None)
+    for name in ("time_unit", "delimiter", "ties"):
+        if (text := getattr(options, name)) is not None:
+            named[name, None] = Setting(name, text)
+    if options.header is not None:
+        named["header", None] = Setting("header", ",".join(options.header))
+    if options.processes > 1:
+        named["processes", None] = Setting("processes", str(options.processes))
+    for name, given in options.inputs.items():
+        keys = [*given] if name == "attributes" else [None]
+        named |= {(name, key): Setting(name, None, key) for key in keys}
+    return named
+
+
+def idle_notes(options: Options, used: Collection[Named]) -> Iterator[Note]:
+    """A note for each setting that was given and decided nothing.
+
+    `used`: those that decided something, when all was read and counted.
+    """
+    for at, setting in named_settings(options).items():
+        if at not in used:
+            why = _IDLE.get(at[0], _IDLE["catalog"])
+            if at[0] == "separator" and not options.separator[at[1] or ""]:
+                why = "no cell that is read as ids looks like a list"
+            yield Note("{setting} changes nothing: {why}.", setting=setting, why=why)
 
 
 def refuse_given(options: Options, names: Sequence[str], why: str) -> None:

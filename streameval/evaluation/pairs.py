@@ -37,6 +37,7 @@ class Joined:
     Attributes:
         notes: warnings about the rows.
         is_integer: whether all ids of items are integers.
+        uses_ties: whether scores order the lists, which may be equal.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Joined:
         self._recommendations, self._truth, self._ties = recommendations, truth, ties
         self._how, integers = fields.combine, fields.ids == "integer"
         self.notes: list[Note] = []
+        self.uses_ties = recommendations.worth is not None and not recommendations.by_rank
         sides = (recommendations, truth)
         idle = [side.idle for side in sides if side.idle is not None]
         users, user_codes = merged([*(side.users for side in sides), *idle])

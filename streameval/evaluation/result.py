@@ -23,7 +23,14 @@ from streameval.engine.snapshot import StreamHealth
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.fields import lacking_field
-from streameval.evaluation.options import NoEventsError, Note, Setting, Surroundings
+from streameval.evaluation.options import (
+    Named,
+    NoEventsError,
+    Note,
+    Setting,
+    Surroundings,
+    idle_notes,
+)
 from streameval.evaluation.processes import map_parts
 from streameval.evaluation.report import SpanReadings, label_column
 from streameval.evaluation.setup import Setup
@@ -71,6 +78,7 @@ class FileCounts:
     Attributes:
         names: of the files and frames.
         labels: names of those that split the values.
+        used: the settings that decided something; for `note_idle`.
         is_doubtful: whether most records are no JSON objects, most of those with interactions are
             invalid, or most do not join.
     """
@@ -78,6 +86,7 @@ class FileCounts:
     def __init__(self, setup: Setup, source: EventSource, counts: _Counts) -> None:
         self.setup, self.names, self.ids = setup, source.names, source.ids
         self.labels = tuple(setup.label_names)
+        self.used = source.used
         self.intervals = setup.intervals or Intervals()
         # What is no object may have had interactions: nobody knows.
         unread = sum(counts.tally.invalid.get(reason, 0) for reason in get_args(Unreadable))
@@ -218,15 +227,17 @@ def _count_parts(
     """Count all events, in several processes if the source has parts of known sizes."""
     counts, sizes = empty(), source.sizes
     with around.progress(sum(sizes or ()) or None) as update:
-        if processes == 1 or sizes is None:
+        if processes == 1 or sizes is None or len(sizes) == 1:
             for read in counts.count_parts(source, source.parts):
                 update(read, counts.tally.consumed)
             return counts
         work, read = partial(_dump_parts, source, empty), 0
+        source.used.add(("processes", None))
         with map_parts(work, source.parts, sizes, processes) as results:
-            for dumped, size, outcomes in results:
+            for dumped, size, outcomes, used in results:
                 counts.merge(dumped)
                 source.outcomes = added(source.outcomes, outcomes)
+                source.used |= used
                 read += size
                 update(read, counts.tally.consumed)
     return counts
@@ -234,10 +245,10 @@ def _count_parts(
 
 def _dump_parts(
     source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
-) -> tuple[Any, int, Sequence[OutcomeCounts]]:
+) -> tuple[Any, int, Sequence[OutcomeCounts], set[Named]]:
     counts, before = empty(), source.outcomes
     size = max(counts.count_parts(source, parts), default=0)
-    return counts.dump(), size, added(source.outcomes, before, -1)
+    return counts.dump(), size, added(source.outcomes, before, -1), source.used
 
 
 def count(setup: Setup, around: Surroundings) -> FileCounts:
@@ -262,6 +273,10 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
         )
     counts = _count_parts(source, empty, processes, around)
     counts.settle()
+    source.used |= _used_by_metrics(setup)
+    if is_joined:
+        # The streams of a join are read by the engine.
+        source.used |= {("columns", field) for field in setup.options.columns}
     for note in () if is_joined else _unread_fields(setup):
         around.note(note)
     for text in _invalid_notes(setup, counts):
@@ -293,6 +308,21 @@ def _join_notes(given: Given, source: EventSource) -> Iterator[str]:
         by_request = given.events.impressions.rule.key == "request_id"
         if at and (warning := health.warning(by_request=by_request)) is not None:
             yield warning
+
+
+def _used_by_metrics(setup: Setup) -> set[Named]:
+    """The inputs that some metric reads."""
+    read: set[Named] = set()
+    for metric in setup.metrics:
+        read |= {(name, None) for name in metric.definition.inputs}
+        read |= {("attributes", name) for name in metric.attributes_read}
+    return read
+
+
+def note_idle(around: Surroundings, counted: FileCounts) -> None:
+    """Note each setting that was given and decided nothing."""
+    for note in idle_notes(counted.setup.options, counted.used):
+        around.note(note)
 
 
 def _unread_fields(setup: Setup) -> Iterator[Note]:

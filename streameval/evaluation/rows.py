@@ -7,7 +7,7 @@ decides.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -25,6 +25,7 @@ from streameval.evaluation.events import (
     of_one_kind,
     time_column,
     user_column,
+    uses_of_time,
 )
 from streameval.evaluation.files import (
     Frame,
@@ -42,7 +43,7 @@ from streameval.evaluation.files import (
     table_name,
 )
 from streameval.evaluation.labels import LabelRows
-from streameval.evaluation.options import InputError, Note, Options, Setting, column
+from streameval.evaluation.options import InputError, Named, Note, Options, Setting, column
 from streameval.events.batch import IntArray
 from streameval.events.errors import SourceError, UsageError, suggestion
 from streameval.events.ragged import Array
@@ -115,6 +116,7 @@ class Side(NamedTuple):
         idle: users without a row, whose list or interactions are empty, likewise; None without.
         notes: warnings about the columns.
         is_trec: whether the file is one of trec_eval.
+        used: the settings that decided how it is read.
         labels: of the users, by which values are split; None without.
     """
 
@@ -128,6 +130,7 @@ class Side(NamedTuple):
     idle: Any = None
     notes: Sequence[Note] = ()
     is_trec: bool = False
+    used: Collection[Named] = ()
     labels: LabelRows | None = None
 
     def take(self, rows: IntArray) -> Side:
@@ -169,6 +172,7 @@ class SideReader:
         self._role, self._options, self._clock = role, options, clock
         self._number = "score" if role == "recommendations" else "rating"
         self._names: Sequence[str] = ()
+        self._used: set[Named] = set()
         self._has_usual_names = False
         self._notes: list[Note] = []
 
@@ -183,6 +187,7 @@ class SideReader:
             for part in parts_of(table, options)
             for block in blocks_of(part, self._select, options)
         ]
+        self._used |= {(name, None) for block in blocks for name in block.used}
         rows = _ItemRows(self._path, blocks)
         del blocks
         user, item = self._find("user", rows.names), self._find("item", rows.names)
@@ -193,6 +198,8 @@ class SideReader:
         # What a mapping lists are ids.
         separator = "" if self._has_usual_names else options.separator_of(item)
         example = rows.explode(user, item, separator)
+        if rows.has_separator and not self._has_usual_names:
+            self._used.add(("separator", item if item in options.separator else ""))
         if example is not None:
             self._note(
                 "{cells} are read as lists of ids; with {separator} each is one id.",
@@ -212,7 +219,9 @@ class SideReader:
                 ranks = rows.number((), rank, "rank")
         if self._clock is not None:
             name, unit = self._clock
-            times = time_column(rows.column(name), unit)[rows.owners]
+            moments = rows.column(name)
+            times = time_column(moments, unit)[rows.owners]
+            self._used |= uses_of_time(moments)
         idle = rows.idle
         for table in tables:
             if isinstance(table, Frame) and table.idle is not None:
@@ -221,7 +230,7 @@ class SideReader:
         idle = None if idle is None or not len(idle) else idle
         found = (rows.users, rows.items, worth, times, ranks)
         labels = _label_rows(self._role, rows, rows.owning_users, options)
-        return Side(self._path, *found, orders, idle, self._notes, labels=labels)
+        return Side(self._path, *found, orders, idle, self._notes, used=self._used, labels=labels)
 
     def _note(self, text: str, /, **values: Setting | str) -> None:
         self._notes.append(Note(text, **values))
@@ -250,9 +259,13 @@ class SideReader:
         if role == "rank" and self._role == "truth":
             return None
         columns = self._options.columns
-        named = columns.get(f"{self._role}.{role}", columns.get(role, ""))
+        key = next((key for key in (f"{self._role}.{role}", role) if key in columns), None)
+        named = "" if key is None else columns[key]
         # A mapping has no columns that could be called anything.
-        return "" if self._has_usual_names and named else named
+        if self._has_usual_names and named:
+            return ""
+        self._used |= set() if key is None else {("columns", key)}
+        return named
 
     def _find(self, role: str, names: Sequence[str]) -> str | None:
         """The column of a role: the named one, or the first with a usual name."""
@@ -336,6 +349,7 @@ class _ItemRows:
         owning_users: of each row before.
         owners: the row of the table that each is from.
         idle: users whose list is empty; None without lists.
+        has_separator: whether a separator that was given decided about a cell of items.
     """
 
     users: Any
@@ -343,6 +357,7 @@ class _ItemRows:
     owning_users: Any
     owners: IntArray | slice = slice(None)
     idle: Any = None
+    has_separator = False
 
     def __init__(self, path: str, blocks: Sequence[RowBlock]) -> None:
         self._path = path
@@ -448,11 +463,18 @@ class _ItemRows:
         Where the cells tell it, the distinct ones do: only a column of lists is read as text.
         """
         chunks = self._chunks_of(item)
-        if separator in (None, "") and not any(chunk.type.num_fields for chunk in chunks):
+        if not any(chunk.type.num_fields for chunk in chunks):
             words = encoded(chunks, _concatenate).dictionary
-            with suppress(InputError):
-                distinct = TableColumn(self._path, item, words, self._where)
-                if lists_in_rows(distinct, separator)[0] is None:
+            distinct = TableColumn(self._path, item, words, self._where)
+            if separator and is_text(words.type):
+                found = arrow("compute").match_substring(words, separator)
+                self.has_separator = arrow("compute").any(found).as_py() is True
+            else:
+                are_lists = True
+                with suppress(InputError):
+                    are_lists = lists_in_rows(distinct, None)[0] is not None
+                self.has_separator = are_lists and separator == ""
+                if not are_lists or separator == "":
                     return None, None
         return lists_in_rows(self.column(item), separator)
 
@@ -543,9 +565,12 @@ def _label_rows(source: str, rows: _ItemRows, users: Any, options: Options) -> L
 
 def read_labels(tables: Sequence[Table], options: Options) -> LabelRows | None:
     """The labels in a table of users."""
+    used: set[Named] = set()
 
     def user_of(path: str, names: Sequence[str]) -> str:
-        named = options.columns.get("users.user") or options.columns.get("user")
+        key = "users.user" if options.columns.get("users.user") else "user"
+        named = options.columns.get(key)
+        used.update([] if named is None else [("columns", key)])
         found = _find_column(named, (), names) or _find_column("", _USUAL["user"], names)
         if found is None:
             raise InputError(
@@ -564,9 +589,11 @@ def read_labels(tables: Sequence[Table], options: Options) -> LabelRows | None:
         for part in parts_of(table, options)
         for block in blocks_of(part, select, options)
     ]
+    used.update((name, None) for block in blocks for name in block.used)
     rows = _ItemRows(table_name(tables[0]), blocks)
     users = id_column(rows.column(user_of(table_name(tables[0]), rows.names)))
-    return _label_rows("users", rows, users.dictionary_encode(), options)
+    labels = _label_rows("users", rows, users.dictionary_encode(), options)
+    return None if labels is None else labels._replace(used=used)
 
 
 def _concatenate(arrays: Sequence[Any]) -> Any:

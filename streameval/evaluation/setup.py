@@ -205,7 +205,7 @@ class Setup(NamedTuple):
             typed_metric=next((x.text for x in self.metrics if x.values.get("type")), None),
         )
         if given.kind == "lines":
-            return Lines(given.events, fields, self.labels)
+            return Lines(given.events, fields, self.labels, options.columns)
         if given.kind == "tables":
             rows = EventRows(fields, self.labels, needs, options)
             return EventTables(given.events, rows, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -39,7 +40,7 @@ from streameval.evaluation.joins import (
     read_interactions,
 )
 from streameval.evaluation.labels import LabelRows, UserLabels
-from streameval.evaluation.options import InputError, Note, Options
+from streameval.evaluation.options import InputError, Named, Note, Options, named_settings
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.rows import (
     Role,
@@ -77,6 +78,9 @@ _ROWS_PER_BUCKET: Final = 1_000_000
 _FORMS: Final = (
     "a path, a frame, a mapping of users, a list for each user, or a matrix of scores with truth="
 )
+
+
+_NAME: Final = re.compile(r"[^.\[\]]+")
 
 
 class Events(NamedTuple):
@@ -465,14 +469,30 @@ class Lines:
         sizes: of each part, bytes; None if one process must count them all.
         notes: warnings about what was given.
         outcomes: of the rows of a join so far; empty if nothing is joined.
+        used: the settings that have decided something so far.
     """
 
     notes: Sequence[Note] = ()
     outcomes: Sequence[OutcomeCounts] = ()
 
-    def __init__(self, paths: Sequence[str], fields: EventFields, labels: Sequence[str]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        fields: EventFields,
+        labels: Sequence[str],
+        columns: Mapping[str, str | None],
+    ) -> None:
         self.names = self.parts = paths
         self.ids: IdKind | None = "integer" if fields.ids == "integer" else "text"
+        self.used: set[Named] = {("columns", field) for field, name in columns.items() if not name}
+        # The last name of a path like payload.items[].id, as the text of a record has it.
+        self._unseen = {
+            field: f'"{_NAME.findall(name)[-1]}"'.encode()
+            for field, name in columns.items()
+            if name and _NAME.search(name)
+        }
+        if fields.time is not None:
+            self.used.add(("time_unit", None))
         self._fields, self._labels = fields, labels
         self._decoders: dict[Search, Decoder] = {}
 
@@ -493,10 +513,18 @@ class Lines:
             while not file.finished:
                 start = file.lines_read
                 for (batch,) in grouped([numbered(partition, file.read(), start)], AT_ONCE):
+                    self._note_fields(batch.values)
                     # No name holds the events, or the next ones would not get their memory.
                     yield Events(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:
             file.close()
+
+    def _note_fields(self, values: Sequence[bytes | None]) -> None:
+        """Note which of the fields that were named some record has, by its text."""
+        for field, name in [*self._unseen.items()]:
+            if any(value is not None and name in value for value in values):
+                self.used.add(("columns", field))
+                del self._unseen[field]
 
 
 class EventTables:
@@ -514,7 +542,7 @@ class EventTables:
         self.sizes: Sequence[int] | None = [part.size for part in self.parts]
         rows.find_kind(self.parts)
         self.ids: IdKind | None = rows.ids
-        self._rows = rows
+        self.used, self._rows = rows.used, rows
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process gets the parts that it counts.
@@ -540,6 +568,8 @@ class JoinSource:
         self, inputs: JoinInputs, names: Sequence[str], rows: EventRows, options: Options
     ) -> None:
         self.names, self._rows, self._rule = names, rows, inputs.impressions.rule
+        # What reads the tables of a join refuses columns that they lack.
+        self.used: set[Named] = {*named_settings(options)} - {("processes", None)}
         shown = read_impressions(inputs.impressions, options, rows.other_columns(self._rule.per))
         streams = [
             Stream(read_interactions(stream, options), stream.rule)
@@ -594,7 +624,10 @@ def added(
 class EventsInMemory:
     """Events of a caller's lists, scores or rows: a part for each span, counted by one process.
 
-    `spans`: the start of each, None for all time, with its events. `labels`: of their users.
+    Args:
+        spans: the start of each, None for all time, with its events.
+        labels: of their users.
+        used: the settings that decided how they were read.
     """
 
     sizes: Sequence[int] | None = None
@@ -607,8 +640,9 @@ class EventsInMemory:
         ids: IdKind | None,
         notes: Sequence[Note] = (),
         labels: UserLabels | None = None,
+        used: Iterable[Named] = (),
     ) -> None:
-        self.names, self.ids, self.notes = names, ids, notes
+        self.names, self.ids, self.notes, self.used = names, ids, notes, {*used}
         self._spans, self._labels = spans, labels
         self.parts = range(len(spans))
 
@@ -649,6 +683,7 @@ def joined_rows(
                 )
             )
     tables = [recommendations.labels, truth.labels]
+    used = {*recommendations.used, *truth.used}
     if trec:
         recommendations, truth, unmatched = common_topics(recommendations, truth)
         if unmatched:
@@ -661,6 +696,7 @@ def joined_rows(
         plain = msgspec.structs.replace(options, columns=columns, by=())
         exclude = _side("truth", given.exclude, plain, None)
         notes += exclude.notes
+        used |= {*exclude.used} - {("columns", "rating")}
     ties = options.ties or ("id_desc" if trec else None)
     joined = Joined(recommendations, truth, exclude, ties, fields)
     if needs.repeats:
@@ -672,8 +708,9 @@ def joined_rows(
     ]
     ids: IdKind = "integer" if joined.is_integer else "text"
     notes += joined.notes
-    labels = _user_labels(given, options, joined.users, notes, tables)
-    return EventsInMemory(given.names, spans, ids, notes, labels)
+    used |= {("ties", None)} if joined.uses_ties else set()
+    labels = _user_labels(given, options, joined.users, notes, used, tables)
+    return EventsInMemory(given.names, spans, ids, notes, labels, used)
 
 
 def _distinct(numbers: Any) -> int:
@@ -685,12 +722,14 @@ def _user_labels(
     options: Options,
     users: Collection[Id],
     notes: list[Note],
+    used: set[Named],
     tables: Sequence[LabelRows | None] = (),
 ) -> UserLabels | None:
-    """The labels by which values are split; adds a note about users without one."""
+    """The labels by which values are split; adds a note about users without one, and settings."""
     if not options.by:
         return None
     own = None if given.users is None else read_labels(given.users, options)
+    used |= {("columns", label) for label in options.by} | {*(() if own is None else own.used)}
     labels = UserLabels(options.by, [table for table in (own, *tables) if table is not None])
     note = labels.note(users)
     notes += [] if note is None else [note]
@@ -774,12 +813,12 @@ def listed_events(given: Given, options: Options) -> EventsInMemory:
             users = list(range(len(events)))
             events = Batch(recommendations=[*lists], interactions=[*interactions], users=users)
     kind, batch = checked_batch(None, events, _ANY)
-    notes: list[Note] = []
+    notes, used = list[Note](), set[Named]()
     numbers = range(len(batch))
     if options.by and batch.users is None:
         events = msgspec.structs.replace(events, users=np.arange(len(batch)))
-    labels = _user_labels(given, options, numbers, notes)
-    return EventsInMemory(given.names, [(None, events)], kind, notes, labels)
+    labels = _user_labels(given, options, numbers, notes, used)
+    return EventsInMemory(given.names, [(None, events)], kind, notes, labels, used)
 
 
 def scored_events(
@@ -795,8 +834,9 @@ def scored_events(
         "{ties=worst} puts hits last, {ties=random} shuffles."
     )
     spans, notes = [(None, part) for part in columns], [equal] if undecided else []
-    labels = _user_labels(given, options, range(np.shape(given.events)[0]), notes)
-    return EventsInMemory(given.names, spans, "integer", notes, labels)
+    used: set[Named] = {("ties", None)}
+    labels = _user_labels(given, options, range(np.shape(given.events)[0]), notes, used)
+    return EventsInMemory(given.names, spans, "integer", notes, labels, used)
 
 
 def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evaluation.worlds import World, state, worlds
+from streameval import evaluate
+from tests.evaluation.worlds import METRICS, World, state, worlds
 
 pytestmark = pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
 
@@ -93,3 +98,72 @@ def test_a_file_has_the_state_of_its_frame_however_it_is_written(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streameval.evaluation.files._BLOCK", size)
         assert state(path, truth, **options) == world.counted(ranked=False, left_out=False)
+
+
+def _folder(frame: pd.DataFrame, path: Path, size: int) -> Path:
+    path.mkdir()
+    for number, start in enumerate(range(0, len(frame), size)):
+        frame[start : start + size].to_parquet(path / f"part-{number:03}.parquet", index=False)
+    return path
+
+
+def _row_groups(frame: pd.DataFrame, path: Path, size: int) -> Path:
+    pq.write_table(pa.Table.from_pandas(frame), path.with_suffix(".parquet"), row_group_size=size)
+    return path.with_suffix(".parquet")
+
+
+def _feather(frame: pd.DataFrame, path: Path, size: int) -> Path:
+    table = pa.Table.from_pandas(frame)
+    pyarrow.feather.write_feather(table, path.with_suffix(".feather"), chunksize=size)
+    return path.with_suffix(".feather")
+
+
+def _categories(frame: pd.DataFrame, _: Path, size: int) -> pd.DataFrame:
+    """Some of the categories are in no row."""
+    more = pd.concat([frame, frame[:size].assign(thing="in no row")])
+    return more.astype({"user": "category", "thing": "category"})[: len(frame)]
+
+
+def _dictionaries(frame: pd.DataFrame, _: Path, size: int) -> pa.Table:
+    """Each chunk has its own dictionary."""
+    parts = [pa.Table.from_pandas(frame[at : at + size]) for at in range(0, len(frame), size)]
+    coded = [
+        part.append_column("coded", part["thing"].combine_chunks().dictionary_encode())
+        for part in parts
+    ]
+    return pa.concat_tables([part.drop_columns(["thing"]) for part in coded]).rename_columns(
+        {"coded": "thing"}
+    )
+
+
+_WAYS: tuple[Callable[[pd.DataFrame, Path, int], Any], ...] = (
+    *(_folder, _row_groups, _feather, _categories, _dictionaries),
+    lambda frame, *_: pl.from_pandas(frame).with_columns(pl.col("thing").cast(pl.Categorical)),
+)
+
+
+@given(world=worlds(text=True), draw=st.data())
+def test_how_a_table_is_stored_changes_no_bit(
+    world: World, draw: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Row groups, files, categories, names and order of columns, and the order of scored rows."""
+    way = draw.draw(st.sampled_from(_WAYS))
+    shown = draw.draw(st.permutations(["user", "item", "score", "rank"]))
+    frame, truth = (
+        world.frame.assign(score=world.frame["score"].round())[shown],
+        _pairs(world.truth),
+    )
+    options: dict[str, Any] = {
+        "ties": draw.draw(st.sampled_from(["id_asc", "id_desc", "random"])),
+        "columns": {"rank": None},
+    }
+    expected = state(frame, truth, **options)
+    folder, size = tmp_path_factory.mktemp("law"), draw.draw(st.integers(1, 4))
+    table = way(frame.rename(columns={"item": "thing"}), folder / "shown", size)
+    columns = {"rank": None, "recommendations.item": "thing"}
+    assert state(table, truth, **options | {"columns": columns}) == expected
+    turned = evaluate(frame[::-1], truth, *METRICS, **options)
+    whole = evaluate(frame, truth, *METRICS, **options)
+    assert {name: of.value for name, of in turned.items()} == pytest.approx(
+        {name: of.value for name, of in whole.items()}, nan_ok=True, rel=0
+    )

@@ -40,7 +40,7 @@ from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
 from streameval.evaluation.options import NoEventsError, as_usage_error
-from streameval.evaluation.result import FileCounts, count
+from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, given_options, setup_of
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
@@ -288,6 +288,7 @@ def _from_files(
     if setup.fields.time is None:
         raise UsageError("changes need event time: name its field with --time.")
     counted = count(setup, SURROUNDINGS)
+    note_idle(SURROUNDINGS, counted)
     for family in counted.families:
         for metric in family.metrics:
             if (reason := ungrouped(metric, family.table)) is not None:

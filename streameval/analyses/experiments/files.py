@@ -42,9 +42,17 @@ from streameval.engine.analysis import Configured, Finding
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import Labels
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import InputError, NoEventsError, Setting, Surroundings, column
+from streameval.evaluation.options import (
+    InputError,
+    Named,
+    NoEventsError,
+    Setting,
+    Surroundings,
+    column,
+    idle_notes,
+)
 from streameval.evaluation.report import SpanReadings, page_of, snapshot_of
-from streameval.evaluation.result import FileCounts, count
+from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
 from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.stores import (
@@ -160,6 +168,7 @@ def _counted(
     if not request.given.is_state:
         setup, experiment = experiment_setup(request, options, around)
         counted = count(setup if options.against is None else setup.without_labels(), around)
+        note_idle(around, counted)
     else:
         counted = restore_states(request, around)
         config = counted.config
@@ -271,11 +280,17 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
     variants: dict[str, Variant] = {}
     metrics: Sequence[Metric] = ()
     left_out: Mapping[str, str] = {}
+    used: set[Named] = set()
     for name, model in models.items():
         # One at a time: the tables of a model are not needed for the next.
-        families = count(setup._replace(given=model), around.about(name)).families
+        counted = count(setup._replace(given=model), around.about(name))
+        used |= counted.used
+        families = counted.families
         metrics, variants[name] = everyone_in(families)
         left_out = _left_out(families)
+    # A setting may decide about one model alone.
+    for note in idle_notes(setup.options, used):
+        around.note(note)
     return ArmCounts(experiment, setup.intervals or Intervals(), metrics, variants, left_out)
 
 

@@ -16,7 +16,7 @@ from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.words import FARTHEST, pace_text
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.options import Surroundings, as_usage_error
-from streameval.evaluation.result import FileCounts, count
+from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
@@ -106,6 +106,7 @@ def plan_experiments(
         setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
         # A table need not have the columns of labels.
         counted = count(setup.without_labels() if request.given.is_columns else setup, around)
+        note_idle(around, counted)
     metrics, everyone = everyone_in(counted.families)
     if request.given.is_state:
         metrics = [*chosen_metrics(request, metrics)]

@@ -15,7 +15,7 @@ from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.options import NoEventsError, as_usage_error
-from streameval.evaluation.result import FileCounts, count
+from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.shell.options import (
     Format,
@@ -115,6 +115,7 @@ def _find(
     else:
         alone = without_sets(request, SURROUNDINGS).with_options(intervals=Intervals())
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
+        note_idle(SURROUNDINGS, counted)
     how = replace(counted.intervals, **intervals)
     found = gaps_in(counted.families, by, how, kind, texts)
     if not found:

@@ -1,0 +1,150 @@
+"""Each setting decides something, is refused, or is said to change nothing, for each form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from streameval import Popularity, Similarity, evaluate
+from streameval.evaluation.evaluation import ReadingOptions
+from streameval.evaluation.options import Options
+from streameval.evaluation.shell.evaluate import evaluate as command_of_evaluate
+from streameval.events.errors import StreamevalError
+
+LISTS = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
+TRUTH = pd.DataFrame({"user": ["u", "v"], "item": ["b", "c"]})
+EVENTS = pd.DataFrame(
+    {"recommendations": ["a|b", "c"], "interactions": ["b", "c"], "user": ["u", "v"]}
+)
+TREC = "u Q0 a 1 0.9 x\nu Q0 b 2 0.5 x\nv Q0 c 1 0.7 x\n", "u 0 b 1\nv 0 c 1\n"
+LINES = '{"recommendations":["a","b"],"interactions":["b"]}\n'
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def _parquet(path: Path, frame: pd.DataFrame) -> Path:
+    frame.to_parquet(path)
+    return path
+
+
+def _mapping(frame: pd.DataFrame) -> dict[str, list[str]]:
+    return {user: [*items] for user, items in frame.groupby("user")["item"]}
+
+
+FORMS: Mapping[str, Callable[[Path], tuple[Any, ...]]] = {
+    "two CSV": lambda folder: (
+        _written(folder / "shown.csv", LISTS.to_csv(index=False)),
+        _written(folder / "truth.csv", TRUTH.to_csv(index=False)),
+    ),
+    "two parquet": lambda folder: (
+        _parquet(folder / "shown.parquet", LISTS),
+        _parquet(folder / "truth.parquet", TRUTH),
+    ),
+    "two frames": lambda _: (LISTS, TRUTH),
+    "two mappings": lambda _: (_mapping(LISTS), _mapping(TRUTH)),
+    "trec": lambda folder: (
+        _written(folder / "results", TREC[0]),
+        _written(folder / "qrels", TREC[1]),
+    ),
+    "matrix": lambda _: (np.array([[0.9, 0.5, 0.1], [0.1, 0.2, 0.7]]), [[1], [2]]),
+    "lists": lambda _: ([["a", "b"], ["c"]], [["b"], ["c"]]),
+    "CSV of events": lambda folder: (_written(folder / "events.csv", EVENTS.to_csv(index=False)),),
+    "frame of events": lambda _: (EVENTS,),
+    "JSON lines": lambda folder: (_written(folder / "events.ndjson", LINES),),
+}
+
+FIELDS = (
+    "user",
+    "item",
+    "score",
+    "rank",
+    "rating",
+    "time",
+    "recommendations",
+    "positions",
+    "gains",
+)
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "header": {"header": ["user", "item", "x"]},
+    "delimiter": {"delimiter": "::"},
+    "separator": {"separator": "#"},
+    "separator of a column": {"separator": {"nowhere": "#"}},
+    "empty separator": {"separator": ""},
+    "form": {"form": "parquet"},
+    "ties": {"ties": "worst"},
+    "time_unit": {"time_unit": "s"},
+    "every": {"every": "1h"},
+    "by": {"by": "nowhere"},
+    "exclude": {"exclude": {"nobody": ["z"]}},
+    "catalog": {"catalog": 9},
+    "popularity": {"popularity": Popularity({"z": 1})},
+    "similarity": {"similarity": Similarity(["y", "z"], vectors=[[1.0], [2.0]])},
+    "attributes": {"attributes": {"genre": {"z": "x"}}},
+    "examination": {"examination": [1.0, 0.5]},
+    "processes": {"processes": 2},
+    "users": {"users": {"nobody": "x"}},
+    **{f"columns of {field}": {"columns": {field: "nowhere"}} for field in FIELDS},
+}
+
+DECIDES = {
+    # Whether two scores are equal is looked at.
+    *((form, "ties") for form in ("two CSV", "two parquet", "two frames", "trec", "matrix")),
+    ("two parquet", "form"),
+}
+"""Settings that decide what would be so without them."""
+
+
+def _outcome(call: Callable[[], bytes]) -> tuple[bytes, str]:
+    """The state, empty if refused, and what was said."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            state = call()
+        except StreamevalError as error:
+            return b"", str(error)
+    return state, " ".join(str(warning.message) for warning in warned)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None:
+    inputs = FORMS[form](tmp_path)
+
+    def state(**options: Any) -> bytes:
+        counted = evaluate(*inputs, "mrr", "recall@1", intervals=None, **options)
+        return b"".join(counted.accumulator().dump())
+
+    whole, said_always = _outcome(state)
+    assert whole
+    for name, options in SETTINGS.items():
+        found, said = _outcome(partial(state, **options))
+        (setting,) = options
+        is_said = f"{setting}=" in said.replace(said_always, "")
+        if found and not is_said:
+            assert (found != whole) or (form, name) in DECIDES, name
+        elif found:
+            assert found == whole, name
+
+
+def test_settings_have_the_same_names_everywhere() -> None:
+    """In the signature, `ReadingOptions`, `Options` and the command; each has some of its own."""
+    names = {*signature(evaluate).parameters} - {"recommendations", "truth", "metrics", "unknown"}
+    of_data = {"exclude", "users"}
+    inputs = {"catalog", "popularity", "similarity", "attributes", "examination"}
+    assert names - of_data == {*Options.__struct_fields__} - {"metrics", "inputs"} | inputs
+    of_one_call = {"by", "every", "intervals"}
+    assert names - of_data - of_one_call == ReadingOptions.__optional_keys__
+    command = {*signature(command_of_evaluate).parameters}
+    of_commands = {"paths", "metric", "format", "allow_invalid", "recommendations", "truth"}
+    of_python = inputs - {"catalog"} | {"columns", "intervals"}
+    assert command - of_commands - {"column", "time"} == names - of_python
