@@ -569,7 +569,8 @@ class JoinSource:
     ) -> None:
         self.names, self._rows, self._rule = names, rows, inputs.impressions.rule
         # What reads the tables of a join refuses columns that they lack.
-        self.used: set[Named] = {*named_settings(options)} - {("processes", None)}
+        of_tables = msgspec.structs.replace(options, inputs={}, processes=1)
+        self.used: set[Named] = {*named_settings(of_tables)}
         shown = read_impressions(inputs.impressions, options, rows.other_columns(self._rule.per))
         streams = [
             Stream(read_interactions(stream, options), stream.rule)
