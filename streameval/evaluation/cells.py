@@ -80,7 +80,7 @@ class ListColumn:
 
     Attributes:
         has_bars: whether any cell so far has a "|", which then separates.
-        has_separator: whether any cell so far has the separator that was given.
+        has_separator: whether the separator that was given decided about any cell so far.
     """
 
     def __init__(self, kind: Kind, separator: str | None = None, *, explicit: bool = False) -> None:
@@ -190,8 +190,8 @@ class ListColumn:
         """The lists of cells with a separator between their entries."""
         compute, separator = arrow("compute"), self._separator
         if separator is not None and not self.has_separator:
-            # An empty one keeps what others would split.
-            sign = re.escape(separator) or r"[|\s]"
+            # It also keeps what would look like a list without it.
+            sign = re.escape(separator) + r"|[|;,\s\[({]" if separator else r"[|;,\s\[({]"
             has_it = compute.any(compute.match_substring_regex(texts, sign))
             self.has_separator = has_it.as_py() is True
         self.note_bars(column)

@@ -466,13 +466,13 @@ class _ItemRows:
         if not any(chunk.type.num_fields for chunk in chunks):
             words = encoded(chunks, _concatenate).dictionary
             distinct = TableColumn(self._path, item, words, self._where)
+            are_lists = True
+            with suppress(InputError):
+                are_lists = lists_in_rows(distinct, None)[0] is not None
             if separator and is_text(words.type):
                 found = arrow("compute").match_substring(words, separator)
-                self.has_separator = arrow("compute").any(found).as_py() is True
+                self.has_separator = are_lists or arrow("compute").any(found).as_py() is True
             else:
-                are_lists = True
-                with suppress(InputError):
-                    are_lists = lists_in_rows(distinct, None)[0] is not None
                 self.has_separator = are_lists and separator == ""
                 if not are_lists or separator == "":
                     return None, None
