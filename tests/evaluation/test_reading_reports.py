@@ -53,13 +53,6 @@ REPORTS = [
         {"header": NAMES},
     ),
     Report(
-        "a quoted comma below --header",
-        {"5": ["The Elder, V"], "6": ['x "y"']},
-        ("steam.csv", '5,"The Elder, V",play,27.0\n6,"x ""y""",play,3\n'),
-        1.0,
-        {"header": ["user", "item", "behavior", "hours"], "columns": {"rating": None}},
-    ),
-    Report(
         "a quote that begins a cell of a TSV swallows no row",
         {"1": ['"Foo'], "2": ["b"], "3": ['c"'], "4": ["d"]},
         ("truth.tsv", 'user\titem\n1\t"Foo\n2\tb\n3\tc"\n4\td\n'),
@@ -148,12 +141,6 @@ REPORTS = [
         "header='user,sku' changes nothing: each file has names in its first line",
     ),
     Report(
-        "leading zeros",
-        {"1": ["7", "007"], "2": ["10", "0010"]},
-        {"1": ["007"], "2": ["0010"]},
-        0.5,
-    ),
-    Report(
         "spaces after commas",
         ("shown.csv", "user,item\n1, a\n"),
         {"1": ["a"]},
@@ -161,25 +148,6 @@ REPORTS = [
         warned="no item is in both files: one starts with ' a', the other with 'a'",
     ),
     Report("a truth that repeats", {1: ["a", "a", "z"]}, {1: ["a", "a"]}, 1.0, warned="repeat"),
-    Report("the truth as a run", {1: ["a"], 2: ["b", "c"]}, {1: ["a"], 2: ["b", "c"]}, 1.0),
-    Report(
-        "a decimal comma",
-        ("shown.csv", "user;item;score\n1;a;0,5\n"),
-        {"1": ["a"]},
-        "shown.csv: line 2, column 'score': found '0,5', which is not a finite number",
-    ),
-    Report(
-        "an infinite score",
-        ("shown.csv", "user,item,score\n1,b,1\n1,a,-inf\n"),
-        {"1": ["a"]},
-        "shown.csv: line 3, column 'score': found '-inf', which is not a finite number",
-    ),
-    Report(
-        "a column twice",
-        ("shown.csv", "user,item,item\n1,a,b\n"),
-        {"1": ["a"]},
-        "shown.csv: 2 columns 'item'",
-    ),
 ]
 
 
