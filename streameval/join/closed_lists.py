@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from streameval.decoding.columns import Decoded
 from streameval.events import Batch, Combine, Interaction, combine_interactions
 from streameval.join.open_records import OPTIONAL, ItemNumbers, OpenLists, unpack
@@ -58,21 +56,6 @@ def closed_events(
 def _present(column: Sequence[Any]) -> list[Any] | None:
     """An optional column; None if no list has it."""
     return [*column] if any(value is not None for value in column) else None
-
-
-def are_inside(
-    lists: OpenLists, attributed: Sequence[Sequence[Interaction]], items: ItemNumbers
-) -> list[bool]:
-    """Whether each interaction, list by list, is with an item of the list."""
-    numbers = items.number(interaction.item for of_list in attributed for interaction in of_list)
-    if not numbers.size:
-        return []
-    owners = np.repeat(np.arange(len(lists)), [*map(len, attributed)])
-    items_of_lists = lists.items.take(owners)
-    matches = items_of_lists.values == items_of_lists.spread(numbers)
-    inside = np.zeros(numbers.size, dtype=np.bool_)
-    inside[items_of_lists.owners(np.flatnonzero(matches))] = True
-    return inside.tolist()
 
 
 def _combine(

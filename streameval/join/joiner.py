@@ -18,9 +18,9 @@ from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Interaction
 from streameval.events.ragged import Ragged
-from streameval.join.closed_lists import are_inside, closed_events
+from streameval.join.closed_lists import closed_events
 from streameval.join.interactions import InteractionColumns
-from streameval.join.kernel import Shown, Wanted, last_touches
+from streameval.join.kernel import Shown, Wanted, are_in_lists, last_touches
 from streameval.join.logs import RecordSlice
 from streameval.join.open_records import (
     Index,
@@ -399,7 +399,10 @@ class Joiner:
         lists = self.lists.take(rows)
         attributed = [self._attributions.pop(row, []) for row in rows]
         interactions = [[found.interaction for found in of_list] for of_list in attributed]
-        inside = iter(are_inside(lists, interactions, self.items))
+        acts = (found.interaction.item for of_list in attributed for found in of_list)
+        numbers = self.items.number(acts).astype(np.int64)
+        owners = np.repeat(np.arange(len(lists)), [*map(len, attributed)])
+        inside = iter(are_in_lists(lists.items, owners, numbers).tolist())
         failures = count(closed_events(lists, interactions, self.items, self.rules))
         self.outcomes[0].counted += len(rows) - len(failures)
         for index, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):
