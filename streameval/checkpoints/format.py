@@ -24,7 +24,7 @@ from streameval.events.errors import (
 )
 
 VERSION: Final = 4
-"""Version of the format that this release writes; it also reads version 3."""
+"""Version of the format that this release reads and writes."""
 FIRST_LINE: Final = b"streameval round %d\n" % VERSION
 SEAL: Final = 65
 """Bytes of the digest that ends a file of any version: 64 hexadecimal digits and a newline."""

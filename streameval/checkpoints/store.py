@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from streameval.checkpoints import version3
+from streameval.checkpoints.earlier import earlier_version, place_and_offset
 from streameval.checkpoints.format import (
     ARCHIVE,
     CLAIM,
@@ -132,9 +132,9 @@ class Location:
         key: of its file, relative to the store.
         tag: changes whenever the bytes do.
         modified: when a file last named it, by the clock of the storage, seconds since the epoch.
-        region: where it is in its file; None for a checkpoint of version 3.
+        region: where it is in its file; None for a checkpoint of a release before 0.3.
         settings: its settings; None as well if its version is unknown to this release.
-        writer: name of the process that wrote it; "" for version 3.
+        writer: name of the process that wrote it; "" for such a release.
         version: of its format, and the release that wrote it.
     """
 
@@ -329,7 +329,7 @@ class Store:
         for key, file in sorted(files.items(), reverse=True):
             if (of_round := round_of(key)) is not None:
                 rounds.setdefault(of_round[0], []).append(key)
-            elif (checkpoint := version3.place_and_offset(key)) is not None:
+            elif (checkpoint := place_and_offset(key)) is not None:
                 place, offset = checkpoint
                 found.append(
                     Location(
@@ -505,8 +505,7 @@ class Store:
         key, region = location.key, location.region
         path = self._storage.path_of(key)
         if not location.writer:
-            data = self._storage.get(key)
-            return *version3.checked_content(path, key, data), 0, data
+            raise earlier_version(path, self._storage.get(key))
         if region is None or location.settings is None:
             number, release = location.version
             raise StateVersionError(path, number, VERSION, f"release {release}")

@@ -14,7 +14,6 @@ from streameval.checkpoints.storage import Folder, Storage
 from streameval.checkpoints.store import GRACE, Store
 from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, failing_at
-from tests.stores import version3
 from tests.stores.drafts import PLACE, STORE, Writer, whole
 
 PLACES = [PLACE, PLACE._replace(number=4), PLACE._replace(topic="other")]
@@ -96,11 +95,6 @@ class StoreHistories(RuleBasedStateMachine):
         self.writers[process].store.archive(place)
         self.seen[process][place] = self.seen[process][place][0] + 1, 0
         self.save(process, offset, {place}, set())
-
-    @rule(place=st.sampled_from(PLACES), offset=OFFSETS)
-    def the_release_before_saves(self, place: Place, offset: int) -> None:
-        version3.save(self.storage(), offset, place)
-        self.durable[place].add((0, offset))
 
     @invariant()
     def the_highest_is_there_and_whole(self) -> None:

@@ -26,8 +26,6 @@ from tests.batches import batch_of
 from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
-EARLIER = Path(__file__).parent / "earlier" / "0.3.0"
-"""The same checkpoints as the release before wrote them, in format 3."""
 PLACES = {None: Place("events", "golden", 0), Intervals(): Place("events", "golden", 1)}
 """Intervals -> place of the checkpoint with these intervals."""
 

@@ -1,0 +1,49 @@
+"""Checkpoints of releases before 0.3, each of which is a file of its own: they are refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from streameval.checkpoints.format import VERSION, Place, decode_name
+from streameval.events.errors import DamagedStateError, StateVersionError, damage_as_error
+
+_CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
+_FIRST_LINE: Final = re.compile(rb"streameval checkpoint ([0-9]{1,9})")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+def place_and_offset(key: str) -> tuple[Place, int] | None:
+    """What the key of a checkpoint says; None if it is not a checkpoint's.
+
+    Example:
+        >>> place_and_offset("shop.events/Zq3kTgZr/3/00000000000000004711.checkpoint")
+        (Place(topic='shop.events', identity='Zq3kTgZr', number=3), 4711)
+    """
+    if key.count("/") != 3:
+        return None
+    topic_part, identity_part, number, name = key.split("/")
+    topic, identity = decode_name(topic_part), decode_name(identity_part)
+    offset = _CHECKPOINT.fullmatch(name)
+    if topic is None or identity is None or offset is None or not _NUMBER.fullmatch(number):
+        return None
+    return Place(topic, identity, int(number)), int(offset[1])
+
+
+def earlier_version(what: str, data: bytes) -> StateVersionError:
+    """The error for such a checkpoint, which names its version and release.
+
+    `what`: the path of the file.
+
+    Raises:
+        DamagedStateError: it says neither.
+    """
+    opening, *rest = data.split(b"\n", 2)
+    version = _FIRST_LINE.fullmatch(opening)
+    if version is None or len(rest) < 2:
+        raise DamagedStateError(what, "its first line is not that of a checkpoint")
+    with damage_as_error(what):
+        said = msgspec.json.decode(rest[0], type=dict[str, Any])
+    return StateVersionError(what, int(version[1]), VERSION, f"release {said.get('release')}")
