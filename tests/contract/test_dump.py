@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.catalogue.items import Popularity, Similarity
 from streameval.events.errors import (
     DamagedStateError,
     NotKeptError,
     StateVersionError,
     StreamevalError,
-    UnlikeStateError,
 )
 from streameval.statistics.hits import Hits
 from streameval.testing.laws import update
@@ -94,27 +92,6 @@ def test_a_dump_of_another_version_is_refused(version: object) -> None:
     assert error.value.found == version
 
 
-def test_a_statistic_survives_the_change_of_an_input_that_it_does_not_read() -> None:
-    texts = ["mrr@5", "item_coverage@5", "novelty@5", "list_diversity@5"]
-    old = laws.counted(texts, stream())
-    similarity = Similarity(["a", "b"], vectors=[[1.0], [2.0]])
-    new = Accumulator("mrr@5", "item_coverage@5", catalog=["a"], similarity=similarity)
-    assert new.adopt(dumped(old)) == frozenset()
-    assert new.read("mrr@5") == old.read("mrr@5")
-    assert new.read("item_coverage@5").value == 1.0
-
-
-def test_values_with_other_inputs_are_refused_and_both_are_named() -> None:
-    old = laws.counted(["novelty@5", "mrr"], stream())
-    new = Accumulator("novelty@5", "mrr", popularity=Popularity({"a": 1}))
-    before = dumped(new)
-    with pytest.raises(UnlikeStateError, match=r"inputs of events:novelty@5") as error:
-        new.adopt(dumped(old))
-    assert error.value.left == {"popularity": Popularity({"a": 1}).identity}
-    assert error.value.left != error.value.right
-    assert dumped(new) == before
-
-
 def _lists_with_gains(accumulator: Accumulator) -> int:
     hits = next(
         statistic
@@ -159,13 +136,8 @@ def test_a_metric_added_later_is_saved_and_merged() -> None:
     ("old", "new", "begins"),
     [
         (["item_coverage@2"], ["item_coverage@2", "item_coverage@5"], {"exposures(cutoff=5)"}),
-        (["item_coverage@5"], ["item_coverage@2", "item_coverage@5"], {"exposures(cutoff=2)"}),
-        (["item_coverage@5"], ["item_coverage@5", "gini"], {"exposures"}),
         (["item_coverage@2", "item_coverage@5"], ["item_coverage@5"], set()),
         (["item_coverage@2", "gini@5"], ["distinct_items@2"], set()),
-        (["personalization@2"], ["personalization@2", "personalization"], {"pairings"}),
-        (["auc"], ["auc", "recbole:auc"], {"scores(positive=one)"}),
-        (["gauc"], ["gauc", "recbole:gauc"], {"ranksums(single=true)"}),
         (["mrr@5"], ["mrr@5", "mrr(repeats=every)@5"], {"hits(depth=5,repeats=every)"}),
         (["ndcg@5"], ["ndcg@5", "ndcg@2"], {"graded:ndcg@2"}),
         (
@@ -227,7 +199,7 @@ def _example() -> Accumulator:
     return accumulator
 
 
-@pytest.mark.parametrize("key", sorted({*_example().state_dict()} - {"metrics", "crc"}))
+@pytest.mark.parametrize("key", sorted({*_example().state_dict()} - {"metrics"}))
 def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None:
     accumulator = _example()
     before = accumulator.state_dict()
@@ -244,8 +216,6 @@ def test_a_state_with_one_other_bit_is_refused() -> None:
         changed[at] ^= 1 << at % 8
         with pytest.raises(DamagedStateError, match="its CRC-32 differs"):
             accumulator.load_state_dict(state | {"content": b64encode(changed).decode()})
-    with pytest.raises(DamagedStateError, match="its CRC-32 differs"):
-        accumulator.load_state_dict({key: state[key] for key in state if key != "crc"})
     assert accumulator.state_dict() == state
 
 
