@@ -106,7 +106,8 @@ types = {{{{ click = 1, purchase = 10 }}}} }}}}]
 
 
 def by_daemon(log: Log, folder: Path, broker: Broker) -> States:
-    topics = {"shown": published(broker, log.shown), "clicks": published(broker, log.clicks)}
+    logs = {"shown": log.shown, "clicks": log.clicks}
+    topics = {name: published(broker, lines, "user") for name, lines in logs.items()}
     config = CONFIG.format(**topics, address=broker.bootstrap_servers, store=folder / "state")
     with running(config, folder) as daemon:
         daemon.until(lambda: ended(daemon, len(log.shown) + len(log.clicks)))
@@ -173,7 +174,7 @@ def _by_example(name: str) -> Callable[[Log, Path, Broker], States]:
 
 
 def _counted(command: Iterable[Any], folder: Path) -> States:
-    done = finished(list(command), cwd=folder, timeout=4 * PATIENCE)
+    done = finished(list(command), cwd=folder, timeout=15 * PATIENCE)
     assert done.returncode == 0, done.stderr
     return states(stored(folder / "counted"))
 
