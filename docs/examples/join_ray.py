@@ -41,7 +41,12 @@ def main(shown: str, clicks: str, counted: str) -> None:
         )
         for path, side in ((shown, "impressions"), (clicks, "interactions"))
     ]
-    rows = both[0].union(both[1]).groupby("bucket", num_partitions=BUCKETS).map_groups(count, batch_format="pyarrow")
+    rows = (
+        both[0]
+        .union(both[1])
+        .groupby("bucket", num_partitions=BUCKETS)
+        .map_groups(count, batch_format="pyarrow")
+    )
     tables = [table for table in rows.iter_batches(batch_format="pyarrow") if table.num_rows]
     parquet.write_table(pa.concat_tables(tables), counted)
 
