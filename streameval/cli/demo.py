@@ -136,7 +136,7 @@ def demo_config(source: SourceOptions, listen: str) -> Config:
         labels=["variant"],
         catalog=ITEMS,
         intervals=Intervals(),
-        experiment=Experiment(),
+        experiment=Experiment(primary=["ndcg@10"], guardrails={"ctr": -0.05}),
         windows=_WINDOWS,
         event=_EVENT,
         source=source,

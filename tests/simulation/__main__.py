@@ -6,12 +6,21 @@ import argparse
 from collections.abc import Sequence
 from itertools import chain
 
-from tests.simulation import activity, adjusted, doubts, edges, gaps, interleaving, policies
+from tests.simulation import (
+    activity,
+    adjusted,
+    deciding,
+    doubts,
+    edges,
+    gaps,
+    interleaving,
+    policies,
+)
 from tests.simulation.bars import Simulation
 from tests.simulation.systems import MISTAKES, System
 
 _OTHERS = (
-    *(edges.bars, activity.bars, adjusted.bars, doubts.bars),
+    *(edges.bars, activity.bars, adjusted.bars, deciding.bars, doubts.bars),
     *(gaps.bars, policies.bars, interleaving.bars),
 )
 

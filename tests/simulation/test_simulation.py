@@ -8,7 +8,16 @@ from functools import partial
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import activity, adjusted, doubts, edges, gaps, interleaving, policies
+from tests.simulation import (
+    activity,
+    adjusted,
+    deciding,
+    doubts,
+    edges,
+    gaps,
+    interleaving,
+    policies,
+)
 from tests.simulation.bars import Bar, Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -26,6 +35,7 @@ QUICK: Mapping[str, Bars] = {
     "values adjusted by the past": lambda: adjusted.bars(1, 2, sampled(adjusted.WORLDS, 6)),
     "gaps of rare clicks": lambda: gaps.bars(1, 15),
     "estimates for another policy": lambda: policies.bars(1, 3),
+    "guardrails and late clicks": lambda: deciding.quick_bars(1, 2),
     "interleaving and a split of users": lambda: interleaving.bars(1, 4),
 }
 NIGHTLY: Mapping[str, Bars] = {
@@ -38,6 +48,7 @@ NIGHTLY: Mapping[str, Bars] = {
         f"adjusted, {name}": partial(adjusted.bars, 100, 400, [name], others=not number)
         for number, name in enumerate(adjusted.WORLDS)
     },
+    "planned looks, guardrails, late clicks": partial(deciding.bars, 100, 200),
     **{
         module.__name__: partial(module.bars, 100, 100)
         for module in (policies, interleaving, doubts)

@@ -113,7 +113,9 @@ def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
     else:
         if row.verdict in OPEN:
             yield open_sentence(row, report.control), ""
-        if text := outlook_text(row, report.intervals.precision):
+        # A metric that has a verdict and decides nothing waits for nothing.
+        is_waiting = row.primary or row.verdict == Verdict.OPEN
+        if is_waiting and (text := outlook_text(row, report.intervals.precision)):
             yield text, ""
         if row.verdict == Verdict.OPEN and row.detectable is not None:
             lift = percent(row.detectable)

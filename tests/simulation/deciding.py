@@ -1,0 +1,180 @@
+"""Worlds in which someone decides: several planned looks, several guardrails, clicks that are late.
+
+Looks and late clicks are public events through `compare`, as a log has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from streameval import ComparisonReport, compare
+from streameval.analyses.experiments.outcomes import DECIDED, Decision
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.catalogue import parse
+from streameval.statistics.intervals import GroupSums, Intervals, Method
+from tests.crowds import audience
+from tests.present import present
+from tests.simulation.bars import Bar, at_least, at_most, between, claims
+from tests.simulation.histories import DAYS, SINCE, World
+
+LOOKS: Final = 5
+_GUARDRAILS: Final = {"hit_rate@1": -0.03, "hit_rate@5": -0.03, "hit_rate@10": -0.03}
+_GROUPS: Final = 256
+_ERROR: Final = 0.01
+"""Standard error of each lift."""
+
+
+class Looked(NamedTuple):
+    """What five looks at one experiment claim, and the last of them alone.
+
+    Attributes:
+        planned: whether any planned look claims a difference.
+        anytime: whether any look claims one with bounds that hold at every look.
+        peeked: whether any does as if it were the only one.
+        once: whether the last does as the only one.
+        width: of the interval at the last planned look, by that of one look.
+    """
+
+    planned: bool
+    anytime: bool
+    peeked: bool
+    once: bool
+    width: float
+
+
+def looked(world: World, seed: int) -> Looked:
+    """Look at a file that grows, at equal parts of its days."""
+    rows: dict[str, list[Compared]] = {"planned": [], "anytime": [], "once": []}
+    for look in range(1, LOOKS + 1):
+        until = SINCE + timedelta(round(DAYS * look / LOOKS) - 1)
+        for name, how in (
+            ("planned", {"looks": LOOKS, "look": look}),
+            ("anytime", {"method": "anytime"}),
+            ("once", {}),
+        ):
+            found = world.compared(seed, until=until, pre_period=0, **how)
+            rows[name].append(found["ctr"])
+    widths = [_width(rows[name][-1]) for name in ("planned", "once")]
+    return Looked(
+        any(map(claims, rows["planned"])),
+        any(map(claims, rows["anytime"])),
+        any(map(claims, rows["once"])),
+        claims(rows["once"][-1]),
+        widths[0] / widths[1],
+    )
+
+
+def _width(row: Compared) -> float:
+    return present(row.high) - present(row.low)
+
+
+def _kept(random: np.random.Generator, lifts: Sequence[float], method: Method) -> tuple[bool, bool]:
+    """Whether all of three guardrails are kept: together, and each by itself.
+
+    The lifts have a standard error of 1 % and a correlation of 0.3.
+    """
+    lists = np.full((1, _GROUPS), 100)
+    shared = random.normal(size=(2, 1, _GROUPS))
+    sums: list[dict[str, GroupSums]] = [{}, {}]
+    for metric, lift in zip(_GUARDRAILS, lifts, strict=True):
+        own = random.normal(size=(2, 1, _GROUPS))
+        noise = 0.3**0.5 * shared + 0.7**0.5 * own
+        for arm, scale in ((0, 1.0), (1, 1.0 + lift)):
+            # Of both arms, the errors of the means are 1 % together.
+            spread = _ERROR * (_GROUPS / 2) ** 0.5
+            values = 0.3 * scale * lists * (1.0 + spread * noise[arm])
+            sums[arm][metric] = GroupSums(np.zeros(1, np.int64), values, lists)
+    users = np.arange(20_000, dtype=np.uint64)
+    arms = {
+        name: Variant(of_arm, audience(users + np.uint64(20_000 * arm)))
+        for arm, (name, of_arm) in enumerate(zip(("control", "b"), sums, strict=True))
+    }
+    experiment = Experiment(primary=["hit_rate@1"], guardrails=_GUARDRAILS)
+    metrics = [*map(parse, _GUARDRAILS)]
+    report = compare_with_control(experiment, metrics, arms, Intervals(), method)
+    (decision,) = report.decisions
+    alone = all(row.guardrail_verdict == "kept" for row in report.rows if row.guardrail)
+    assert (decision.decision == Decision.SHIP) <= (len(decision.kept) == len(_GUARDRAILS))
+    return len(decision.kept) == len(_GUARDRAILS), alone
+
+
+def late_clicks(seed: int, delays: tuple[int, int] = (1, 8), users: int = 3_000) -> pa.Table:
+    """Four days of lists, read when they end; `delays`: hours until the clicks of each variant."""
+    random = np.random.default_rng([seed, 21])
+    taste = random.beta(0.6, 5.4, users)
+    often = np.minimum(1.0 + random.pareto(3.0, users), 50.0) / 6.0
+    user = np.repeat(np.arange(users), random.poisson(4 * often))
+    hour = random.integers(0, 96, user.size)
+    treated = random.random(users)[user] < 0.5
+    clicks = random.binomial(5, taste[user])
+    clicks[hour + np.where(treated, delays[1], delays[0]) >= 96] = 0
+    items = [*"abcde"]
+    return pa.table(
+        {
+            "recommendations": pa.array([items]).take(pa.array(np.zeros_like(user))),
+            "interactions": pa.array([items[:count] for count in range(6)]).take(pa.array(clicks)),
+            "user": pa.array(user).cast(pa.string()),
+            "variant": pa.array(["control", "b"]).take(pa.array(treated.astype(int))),
+            "time": pa.array((SINCE - date(1970, 1, 1)).days * 86_400 + 3_600 * hour),
+        }
+    )
+
+
+class Late(NamedTuple):
+    """What is said of clicks that are late: a claim, a note, a claim without the newest day."""
+
+    claimed: bool
+    noted: bool
+    without: bool
+
+
+def _late(seed: int) -> Late:
+    log = late_clicks(seed)
+    how: dict[str, Any] = {"columns": {"time": "time"}, "time_unit": "s"}
+    whole = compare(log, "ctr", **how)
+    without = compare(log, "ctr", until=SINCE + timedelta(2), **how)
+    assert isinstance(whole, ComparisonReport)
+    noted = any("the newest day" in note for note in whole.notes)
+    return Late(whole["ctr"].verdict in DECIDED, noted, without["ctr"].verdict in DECIDED)
+
+
+def guardrail_bars(seed: int, runs: int) -> Iterator[Bar]:
+    """The promises about guardrails."""
+    random = np.random.default_rng([seed, 22])
+    fine = [_kept(random, (0.0, 0.0, 0.0), "fixed") for _ in range(runs)]
+    yield at_least("three guardrails of -3 errors, no effect: all kept", 0.72, [a for a, _ in fine])
+    edge = [_kept(random, (-0.03, 0.0, 0.0), "fixed")[0] for _ in range(runs)]
+    yield at_most("one of three guardrails at its limit: all kept", 0.05, edge)
+
+
+def late_bars(seed: int, runs: int) -> Iterator[Bar]:
+    """The promise about clicks of one variant that are late."""
+    late = [_late(seed * 10_000 + run) for run in range(runs)]
+    claimed = [run.without for run in late]
+    yield at_most("clicks of b 8 hours late, without the newest day: a claim", 0.05, claimed)
+
+
+def quick_bars(seed: int, runs: int) -> Iterator[Bar]:
+    """The promises that take little time."""
+    yield from guardrail_bars(seed, 10 * runs)
+    yield from late_bars(seed, runs)
+
+
+def bars(seed: int, runs: int) -> Iterator[Bar]:
+    """The promises about planned looks, guardrails, and clicks that are late."""
+    seeds = [seed * 10_000 + run for run in range(runs)]
+    alike = [looked(World(users=1_500), each) for each in seeds]
+    yield at_most("A/A, five planned looks: any claim", 0.05, [run.planned for run in alike])
+    yield between("the last of five planned looks: width", 1.0, 1.06, [run.width for run in alike])
+    lifted = [looked(World(users=1_500, lift=0.1), each) for each in seeds]
+    planned, anytime = (sum(getattr(run, of) for run in lifted) for of in ("planned", "anytime"))
+    measured = f"{planned} of {runs}, and {anytime} of {runs} by anytime"
+    yield Bar("+10 %, five planned looks: found", measured, planned >= anytime)
+    yield from quick_bars(seed, runs)
