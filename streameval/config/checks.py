@@ -11,7 +11,7 @@ from streameval.catalogue.context import check_attribute_name
 from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import LISTS_OF_EVENTS, encoding_problems
+from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, encoding_problems
 from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import duration_of
@@ -304,6 +304,11 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     if config.dedup is not None:
         problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
         yield "dedup", f"{problem} event_id in [[attribution.interactions]]; remove dedup."
+    plain = EventFields()
+    for name in ("types", "combine"):
+        if getattr(event, name) != getattr(plain, name):
+            where = "[attribution]" if name == "combine" else "[[attribution.interactions]]"
+            yield f"event.{name}", f"lists have no interactions of their own; give it in {where}."
     for index, name in enumerate(options.per):
         if label_problem := unknown_name_problem(name, config.labels, "`labels`"):
             yield f"attribution.per[{index}]", label_problem

@@ -174,7 +174,8 @@ class RowDecoder:
             odd.update(
                 at
                 for at, row in enumerate(rows)
-                if row.gains is not None and not self._are_paired(row)
+                if row.gains is not None
+                and (type(row.interactions) is dict or type(batch.interactions[at]) is not dict)
             )
         for name in self._other_ids:
             lists = [getattr(row, name) or () for row in rows]

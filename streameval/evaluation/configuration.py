@@ -91,9 +91,10 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     more = [text for text in dict.fromkeys(added) if parse(text).text not in counted]
     config = change(config, metrics=[*config.metrics, *more])
     labels = [*options.by] if options.by else config.dimensions()
-    event = event_fields(config.event, given, options, labels)
     if options.combine is not None and config.attribution is not None:
         config = change(config, attribution=change(config.attribution, combine=options.combine))
+        options = change(options, combine=None)
+    event = event_fields(config.event, given, options, labels)
     if options.by:
         # Before the labels, one of which is that of the rankers.
         config = relabel(change(config, event=event), options.by)
@@ -188,6 +189,7 @@ def with_ids(config: Config, ids: IdKind) -> Config:
 
 def of_rows(config: Config, labels: Sequence[str] = ()) -> Config:
     """The configuration without what rows of items have not; `labels`: of their users."""
-    event = msgspec.structs.replace(config.event, rankers=None)
+    how = config.event if config.attribution is None else config.attribution
+    event = msgspec.structs.replace(config.event, rankers=None, combine=how.combine)
     rest = msgspec.structs.replace(config, event=event, windows=None, segments=[], dedup=None)
     return relabel(rest, labels=[*labels])

@@ -298,13 +298,13 @@ def test_estimates_of_a_policy_subtract_losses(
 
 
 def test_a_value_is_its_positive_part_minus_its_negative_part() -> None:
-    events = [replace(event, typed=()) for event in stream(400, seed=11)]
-    turned = [
-        replace(event, interactions={item: -gain for item, gain in event.interactions.items()})
-        if isinstance(event.interactions, Mapping)
-        else replace(event, interactions=())
-        for event in events
-    ]
+    events, turned = list[Event](), list[Event]()
+    for event in stream(400, seed=11):
+        gains = event.interactions if isinstance(event.interactions, Mapping) else {}
+        # Larger ones would hide the others.
+        small = {item: gain for item, gain in gains.items() if abs(gain) < 10}
+        events.append(replace(event, interactions=small))
+        turned.append(replace(event, interactions={item: -small[item] for item in small}))
     for k in ("", "@1", "@5"):
         signed, positive = f"value_per_list{k}", f"value_per_list(relevant=positive){k}"
         counts = [Accumulator(signed, positive) for _ in range(2)]
@@ -436,10 +436,17 @@ def test_a_join_sums_sales_and_refunds(tmp_path: Path, monkeypatch: pytest.Monke
     for name, records in (("lists", lists), ("acts", acts)):
         Path(f"{name}.ndjson").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     for how, expected in (("max", [10.0, 0.5]), ("sum", [-2.5, 0.25])):
-        Path("join.toml").write_text(_JOIN.replace("HOW", how))
-        done = run("evaluate", "--config", "join.toml", "--format", "json")
-        assert [reading["value"] for reading in json.loads(done.stdout)] == expected
-        assert ("for one item: 2; the largest" in done.stderr) == (how == "max")
+        # The option goes first.
+        for written, option in ((how, ()), ("max", ("--combine", how))):
+            Path("join.toml").write_text(_JOIN.replace("HOW", written))
+            done = run("evaluate", "--config", "join.toml", "--format", "json", *option)
+            assert [reading["value"] for reading in json.loads(done.stdout)] == expected
+            assert ("for one item: 2; the largest" in done.stderr) == (how == "max")
+    Path("join.toml").write_text(
+        Path("join.toml").read_text().replace("[attri", 'combine = "sum"\n[attri', 1)
+    )
+    done = run("check", "join.toml")
+    assert "event.combine: lists have no interactions of their own; give it in" in done.stderr
 
 
 def test_what_leaves_losses_out_says_so() -> None:
