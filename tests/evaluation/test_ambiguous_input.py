@@ -163,6 +163,7 @@ class TestTies:
         apart = self.lists.assign(score=[3.0, 1.0, 1.0])
         assert value(apart, self.truth, metric="hit_rate@1") == 1.0
 
+    @pytest.mark.filterwarnings("ignore:1 of 2 gains are below 0")
     @pytest.mark.parametrize("form", ["frames", "mappings", "matrix"])
     @pytest.mark.parametrize("gains", [{0: 3.0, 1: 1.0, 2: 0.0}, {0: 2.0, 2: -3.0}, {1: 1.0}])
     def test_the_worst_order_is_the_least_of_all(self, form: str, gains: dict[int, float]) -> None:
