@@ -130,6 +130,13 @@ def test_users_without_a_label_are_a_group_and_said() -> None:
     assert values(found) == {"x": 0.5, "__missing__": 1.0}
 
 
+def test_the_table_of_users_decides_alone() -> None:
+    """Also where a column of the others says otherwise, or has two values for a user."""
+    ranked = pd.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "c"], "plan": ["x", "y", "x"]})
+    found = evaluate(ranked, {1: ["b"], 2: ["c"]}, "mrr", by="plan", users={1: "new", 2: "old"})
+    assert values(found) == {"new": 0.5, "old": 1.0}
+
+
 def test_a_number_that_is_a_label_is_no_score() -> None:
     ranked = pd.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "c"], "plan": [7, 7, 9]})
     found = evaluate(ranked, {1: ["b"], 2: ["c"]}, "mrr", by="plan")
