@@ -1,4 +1,4 @@
-"""Sums of values by user, for means over users; above a cap, of a sample of the users."""
+"""Sums of values by user, for means over users and ramps; above a cap, of a sample of the users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, GroupSums
 from streameval.statistics.options import MOST_USERS
-from streameval.statistics.relation import Shape
+from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.terms import (
@@ -24,7 +24,7 @@ from streameval.statistics.terms import (
     restore_sums,
     sums_of,
 )
-from streameval.statistics.users import ListUsers, hash_units
+from streameval.statistics.users import HashArray, ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
 
@@ -72,11 +72,28 @@ class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
         max_users: largest number of users kept per cell.
         metrics: `Metric.per_list` of each metric.
         days: the only event days that count, the second one excluded; None: all.
+        first_days: whether the first of these days is kept of each user: for a ramp, whose variants
+            divide the days, unlike those before an experiment.
     """
 
     max_users: int = MOST_USERS
     metrics: tuple[str, ...] = ()
     days: tuple[int, int] | None = None
+    first_days: bool = False
+
+
+class FirstDays(NamedTuple):
+    """Users and their first days.
+
+    Attributes:
+        hashes: of the users, ascending; shape (users,).
+        first: first day of each, since the epoch.
+        threshold: all users with a smaller hash are here; 2^64 if all are.
+    """
+
+    hashes: HashArray
+    first: IntArray
+    threshold: int
 
 
 class UserSums(Statistic):
@@ -91,6 +108,8 @@ class UserSums(Statistic):
             the hash is a signed integer with the same bits.
         lists: (cell, 1 for lists without a user) -> lists.
         halvings: see `HashSample`.
+        came: with `first_days`, (cell, hash) -> minus the first day, which combines by the maximum;
+            of the users of `sums`.
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {
@@ -107,6 +126,9 @@ class UserSums(Statistic):
             self.relations, "sums", options.max_users, hash_units, adds_only_sampled=True
         )
         self.relations["sums"] = sums_of(self.shapes["sums"], options.metrics)
+        if options.first_days:
+            self.relations["came"] = Relation(Shape(keys=2, combine=np.maximum))
+        self._thinned: object = None
 
     @property
     def cells(self) -> IntArray:
@@ -124,7 +146,7 @@ class UserSums(Statistic):
 
         All slices of a family share one cell, and its cap.
         """
-        return self.options.days is not None
+        return self.options.days is not None and not self.options.first_days
 
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; see `Statistic`. Sums of a pre-period are all in cell 0 from then on."""
@@ -145,6 +167,8 @@ class UserSums(Statistic):
         if not here.any():
             return
         cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
+        if self.options.first_days:
+            self.relations["came"].add([cells, hashes], [-users.days[here]])
         known, index = place_values(cells)
         ids, which = np.unique(hashes, return_inverse=True)
         every, codes = np.unique(index * ids.size + which, return_inverse=True)
@@ -178,6 +202,29 @@ class UserSums(Statistic):
         for name, relation in self.relations.items():
             relation.merge(*(other.relations[name] for other in others))
         self.reduce()
+
+    def reduce(self) -> None:
+        """Thin the cells that are too large, and the first days of users who are left out."""
+        super().reduce()
+        came, marks = self.relations.get("came"), self.cap.marks
+        if came is None or not marks.size:
+            return
+        if self._thinned != (came, came.version, marks, marks.version):
+            cells, codes = (column.astype(np.int64) for column in came.columns[:2])
+            came.keep(self.cap.keeps(cells, codes))
+            self._thinned = came, came.version, marks, marks.version
+
+    def first_days(self, cells: Sequence[int]) -> FirstDays:
+        """The users of these cells together, with their first day in any of them."""
+        self.reduce()
+        here = np.array(sorted(cells), np.int64)
+        share = min(self.cap.shares(here), default=1.0)
+        _, (codes, newest) = self.relations["came"].of(here)
+        sampled = self.cap.unit_hashes(codes) < share
+        (users,), (latest,) = group_sum([codes[sampled]], [newest[sampled]], np.maximum)
+        hashes = users.view(np.uint64)
+        order = np.argsort(hashes)
+        return FirstDays(hashes[order], -latest[order], int(2**64 * share))
 
     def over(self, metric: str, cells: Sequence[int]) -> UserTotals:
         """The sums of the users who have a mean, over all of these cells together."""

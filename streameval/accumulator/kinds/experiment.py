@@ -28,13 +28,10 @@ from streameval.statistics.options import EXPERIMENT_USERS
 from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:
-    from streameval.statistics import cohort_sums as _cohorts
     from streameval.statistics import user_sums as statistics
     from streameval.statistics import users as _users
-    from streameval.statistics.cohort_sums import CohortSums
     from streameval.statistics.user_sums import UserSums
 else:
-    _cohorts = LazyModule("streameval.statistics.cohort_sums")
     statistics = LazyModule("streameval.statistics.user_sums")
     _users = LazyModule("streameval.statistics.users")
 
@@ -181,7 +178,7 @@ class CohortsSpec(StatisticSpec, frozen=True, kw_only=True):
         """See `StatisticSpec`; families of one experiment have the same first day."""
         return replace(self, summed=merged_sums((*self.summed, *other.summed)))
 
-    def make(self, items: Items, _context: Context) -> CohortSums:
+    def make(self, items: Items, _context: Context) -> UserSums:
         """See `StatisticSpec`."""
         options = statistics.UserSumsOptions(
             max_users=EXPERIMENT_USERS,
@@ -190,8 +187,9 @@ class CohortsSpec(StatisticSpec, frozen=True, kw_only=True):
                 number_of_day(self.since),
                 NEVER if self.until is None else number_of_day(self.until) + 1,
             ),
+            first_days=True,
         )
-        return _cohorts.CohortSums(options, items)
+        return statistics.UserSums(options, items)
 
 
 COHORTS_PREFIX: Final = "cohorts:"
@@ -217,7 +215,7 @@ def before_experiment(table: CountedTable) -> tuple[PrePeriod, UserSums] | None:
     return None if sums is None else (spec.period, sums)
 
 
-def in_experiment(table: CountedTable) -> tuple[tuple[date, date | None], CohortSums] | None:
+def in_experiment(table: CountedTable) -> tuple[tuple[date, date | None], UserSums] | None:
     """The first and the last day of a ramp, and sums by user; None if they are not kept."""
     spec, sums = table.spec_at(_COHORTS), table.at_slot(_COHORTS)
     return None if sums is None else ((spec.since, spec.until), sums)
