@@ -29,7 +29,7 @@ from streameval.analyses.experiments.comparison import (
     judge,
     on_common_days,
 )
-from streameval.analyses.experiments.ramp import rows_of
+from streameval.analyses.experiments.ramp import assignment_rows
 from streameval.analyses.experiments.sample_ratio import ALARM, TreatedBefore
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.days import number_of_day
@@ -298,7 +298,7 @@ class UsersBefore:
         return on_common_days(first, other)
 
     def _by_row(self, part: _ArmUsers, column: FloatArray) -> GroupSums:
-        return _sums_of(part, column, rows_of(part.first, self._changes), self._groups)
+        return _sums_of(part, column, assignment_rows(part.first, self._changes), self._groups)
 
     def _by_first_day(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:
         """A column by the first day of the users of each arm."""

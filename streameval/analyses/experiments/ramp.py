@@ -25,13 +25,13 @@ _MOST_OF_A_SAMPLE: Final = 0.8
 sample; lists without a user are in no sum of a user."""
 
 
-def rows_of(came: IntArray, changes: Sequence[int]) -> IntArray:
+def assignment_rows(came: IntArray, changes: Sequence[int]) -> IntArray:
     """The row of users by their first day: equal for those whom the same shares assigned.
 
     Users of the day of a change may have either shares, and have a row of their own.
 
     Example:
-        >>> rows_of(np.array([19, 20, 21, 22]), [20, 22]).tolist()
+        >>> assignment_rows(np.array([19, 20, 21, 22]), [20, 22]).tolist()
         [0, 1, 2, 3]
     """
     days = np.array(changes, np.int64)
@@ -71,10 +71,10 @@ class Cohorts(NamedTuple):
         return counted >= least * float(sums_by_day.denominators.sum())
 
     def by_row(self, metric: str, changes: Sequence[int], groups: int) -> GroupSums:
-        """The sums of a metric by row instead of day, and by user group; see `rows_of`."""
+        """The sums of a metric by row instead of day, and by user group; see `assignment_rows`."""
         hashes, numerators, denominators, _ = self.totals[metric]
         users = hashes.view(np.uint64)
-        rows = rows_of(self.came[np.searchsorted(self.hashes, users)], changes)
+        rows = assignment_rows(self.came[np.searchsorted(self.hashes, users)], changes)
         named = distinct(rows)
         code = np.searchsorted(named, rows) * groups + user_groups(users, groups)
         shape = named.size, groups
