@@ -1,18 +1,28 @@
-"""`streameval serve`: serves the values of all replicas from the store that they share."""
+"""`streameval serve`: serves the values that replicas or engines have stored."""
 
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import Final
 
 from streameval.cli.run import ConfigPath, WebFlags, run_until_signal
-from streameval.daemon.serving import StoreServer
+from streameval.config import Config
+from streameval.config.options import StateOptions
+from streameval.daemon.serving import StoreServer, state_reader
+from streameval.engine.windows.times import SECOND, duration_of
+from streameval.evaluation.partials_reader import PartialsReader
 from streameval.evaluation.shell.options import with_fields
 from streameval.events.errors import ConfigError
+from streameval.sources.options import PartialsOptions
+
+_LOOK: Final = 10.0
+"""Twice the seconds between two listings of a folder of partials."""
 
 
 @with_fields
 def serve(config: ConfigPath, *, web: WebFlags) -> None:
-    """Serve the values of all replicas: read the store that they share, and count nothing.
+    """Serve the values that replicas or engines have stored, and count nothing.
 
     ```
     streameval serve streameval.toml
@@ -23,6 +33,10 @@ def serve(config: ConfigPath, *, web: WebFlags) -> None:
     say for each partition how old that is. The store is only read; Kafka is only asked for the ends
     of the logs. Counters stay with the replicas.
 
+    With `source = { type = "partials", path = "s3://bucket/rows" }` the values are those of all
+    rows of `streameval.partials` that Spark, Beam or another engine wrote there: files add up, one
+    that is written again replaces its rows, and of folders `run=ID` the last complete one counts.
+
     ```
     streameval serve streameval.toml --listen 0.0.0.0:9878
     ```
@@ -30,8 +44,21 @@ def serve(config: ConfigPath, *, web: WebFlags) -> None:
     These options override [web] in the file.
     """
     settings = web.load(config)
-    state = settings.state
+    state, source = settings.state, settings.source
+    if isinstance(source, PartialsOptions):
+        run_until_signal(config, settings, lambda read: _of_partials(read, source.path))
+        return
     if state is None:
         problem = "it is missing; serve reads the store that [state] path names."
         raise ConfigError(str(config), "state", problem)
-    run_until_signal(config, settings, lambda read: StoreServer(read, state, os.environ))
+    run_until_signal(config, settings, lambda read: _of_replicas(read, state))
+
+
+def _of_replicas(config: Config, state: StateOptions) -> StoreServer:
+    interval = duration_of(state.interval) / SECOND
+    reader = partial(state_reader, config, state)
+    return StoreServer(config, state.path, interval, reader, os.environ)
+
+
+def _of_partials(config: Config, path: str) -> StoreServer:
+    return StoreServer(config, path, _LOOK, lambda _: PartialsReader(path, config), os.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config import Config
@@ -15,11 +15,12 @@ from streameval.daemon.log import Onsets
 from streameval.daemon.loop import STALL_SECONDS, SourceTrouble
 from streameval.daemon.site import Site
 from streameval.daemon.systemd import Pulse, Supervisor
+from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
+from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.pace import Pace
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, StoredPartition
-from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import ConfigError
 from streameval.events.records import Partition
 from streameval.exporters.page.state import uncovered_partitions
@@ -53,17 +54,52 @@ class LongWaits:
         return any(now - since >= self._longest for since in self._since.values())
 
 
+class Reader(Protocol):
+    """Reads counts that others have stored, again where they have changed.
+
+    Attributes:
+        config: what is shown.
+        ingest: the counts.
+        trouble: why nothing can be read, in a sentence; None if it was.
+    """
+
+    config: Config
+    ingest: Ingest
+    trouble: str | None
+
+    def refresh(self) -> None:
+        """Read what has changed; what cannot be read says so."""
+
+    def copied(self) -> IngestCopy:
+        """The counts, as one process has them that has counted all of it."""
+
+    def stored(self, ends: Mapping[Partition, int]) -> tuple[StoredPartition, ...]:
+        """Each partition that is stored or should be; `ends`: of each log, as far as known."""
+
+    def unread(self, stored: Sequence[StoredPartition]) -> UnreadPartitions:
+        """Those of these partitions that have no values."""
+
+
+def state_reader(config: Config, state: StateOptions, progress: Callable[[], None]) -> Reader:
+    """A reader of the store that the replicas of a group share.
+
+    The values are those of one daemon that has counted each partition up to its newest checkpoint.
+    """
+    return StoreReader(checkpoint_store(state, progress), config)
+
+
 class StoreServer:
-    """Serves the values of the store that the replicas of a group share.
+    """Serves the values that others have stored; the constructor starts to listen.
 
-    They are those of one daemon that has counted each partition up to its newest checkpoint. The
-    constructor starts to listen.
-
-    It never writes to the store, and never joins the group: Kafka is only asked for the ends of the
+    It never writes to the store, and never joins a group: Kafka is only asked for the ends of the
     logs, if it answers.
 
-    `config`: that of the replicas, with `state`. `environment`: values of ${NAME} in it, usually
-    `os.environ`.
+    Args:
+        config: of those who wrote the store.
+        path: of the store, for messages.
+        interval: seconds between two writes of a partition.
+        reader: makes the reader; its argument is called for each piece that is read.
+        environment: values of ${NAME} in the configuration, usually `os.environ`.
 
     Raises:
         UsageError: the address is in use.
@@ -73,16 +109,16 @@ class StoreServer:
     def __init__(
         self,
         config: Config,
-        state: StateOptions,
+        path: str,
+        interval: float,
+        reader: Callable[[Callable[[], None]], Reader],
         environment: Mapping[str, str],
     ) -> None:
-        self._path = state.path
-        self._interval = duration_of(state.interval) / SECOND
+        self._path, self._interval = path, interval
         self._clock = ProcessClock()
         self._supervisor = Supervisor(environment, self._clock.monotonic)
         self._pulse = Pulse(self._clock.monotonic, self._supervisor.alive)
-        store = checkpoint_store(state, self._pulse.beat)
-        self._reader = StoreReader(store, config)
+        self._reader = reader(self._pulse.beat)
         self._source = build(config.source, environment, shared=True)
         self._monitor = partial(log_ends, config.source, environment)
         self._ends = self._monitor()
@@ -184,7 +220,7 @@ class StoreServer:
             shown = any(entry.offset is not None for entry in stored)
             return f"{self._reader.trouble}{' The values are those read before.' if shown else ''}"
         if not stored:
-            return f"{self._path} has no checkpoint of the configured topics yet."
+            return f"{self._path} has nothing of the configured source yet."
         problems = [entry for entry in stored if entry.problem is not None]
         if problems:
             others = f" (and {len(problems) - 1:,} more partitions)" if len(problems) > 1 else ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack
 from zlib import crc32
 
@@ -56,6 +57,8 @@ from streameval.events.errors import (
 )
 from streameval.events.ids import IdKind
 from streameval.events.times import outside_error, outside_range
+from streameval.sources.partial_files import PartialFile, partial_files
+from streameval.sources.remote import is_remote, object_reader
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.options import MAX_ITEMS
 
@@ -391,6 +394,11 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
     return Backfill(rows=backfilled, every=settings.every)
 
 
+def labels_of(rows: Sequence[Partial]) -> tuple[str, ...]:
+    """The names of the labels that rows of one kind are split by; none without rows."""
+    return _state(rows[0].state).by if rows else ()
+
+
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: list[Any] = []
@@ -495,7 +503,10 @@ def arrow_table(rows: Rows) -> Any:
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
-    """Read rows from a parquet file or folder.
+    """Read rows from a parquet file, or from those of a folder, also in a bucket ("s3://...").
+
+    Hidden files are left out. Of the folders `run=ID` beside each other only the last by name with
+    a file `_SUCCESS` counts.
 
     Raises:
         SourceError: it cannot be read, or lacks a column.
@@ -512,17 +523,31 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         ...     [row.lists for row in stored(path)]
         [1]
     """
+    top = fspath(path)
+    paths = [top]
+    if is_remote(top) or Path(top).is_dir():
+        files = partial_files(top)
+        if not files and is_remote(top):
+            files = {top: PartialFile(top, 0.0, "")}
+        paths = [file.path for file in files.values()]
+    for file in paths:
+        yield from rows_of_file(file)
+
+
+def rows_of_file(path: str) -> Iterator[Partial]:
+    """The rows of one parquet file or object; raises as `stored`."""
     try:
-        file = arrow("parquet").ParquetDataset(path)
-        for fragment in file.fragments:
-            refuse_bombs(fragment.path, fragment.metadata, _LONGEST_STATE)
-        table = file.read(columns=list(Partial._fields))
-    except (OSError, TypeError, ValueError, arrow().ArrowException) as error:
+        source = object_reader(path) if is_remote(path) else path
+        with arrow("parquet").ParquetFile(source) as file:
+            refuse_bombs(path, file.metadata, _LONGEST_STATE)
+            for name in Partial._fields:
+                file.schema_arrow.field(name)  # raises for a missing one
+            for batch in file.iter_batches(columns=list(Partial._fields), use_threads=False):
+                yield from _each(batch.to_pylist())
+    except (OSError, KeyError, TypeError, ValueError, arrow().ArrowException) as error:
         problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
         remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
-        raise SourceError(str(path), problem, remedy) from error
-    for batch in table.to_batches():
-        yield from _each(batch.to_pylist())
+        raise SourceError(path, problem, remedy) from error
 
 
 def _each(rows: Any) -> Iterator[Partial]:

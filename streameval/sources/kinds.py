@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
+from streameval.sources.options import (
+    FilesOptions,
+    KafkaOptions,
+    PartialsOptions,
+    SourceOptions,
+)
 from streameval.sources.schemas.records import Schemas
 from streameval.sources.source import LogEnds, Positions, Source
 
@@ -38,6 +43,10 @@ def build(
         from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
 
         return FilesSource(options, grows=True)
+    if isinstance(options, PartialsOptions):
+        from streameval.sources.partial_files import PartialsSource  # noqa: PLC0415  heavy
+
+        return PartialsSource(options)
     from streameval.sources.simulator import SimulatorSource  # noqa: PLC0415  heavy
 
     return SimulatorSource(options)
@@ -49,6 +58,10 @@ def probe(options: SourceOptions, environment: Mapping[str, str]) -> str:
         from streameval.sources import topics  # noqa: PLC0415  heavy
 
         return topics.probe(options, environment)
+    if isinstance(options, PartialsOptions):
+        from streameval.sources.partial_files import partial_files  # noqa: PLC0415  heavy
+
+        return f"{options.path} has {len(partial_files(options.path)):,} files of partials."
     source = build(options, environment)
     source.open(Positions())
     source.close()

@@ -181,4 +181,21 @@ class SimulatorOptions(_Options, frozen=True, kw_only=True, tag="simulator"):
     partitions: Annotated[int, Meta(ge=1)] = 2
 
 
-SourceOptions: TypeAlias = KafkaOptions | FilesOptions | SimulatorOptions
+class PartialsOptions(_Options, frozen=True, kw_only=True, tag="partials"):
+    """Rows of `streameval.partials` in parquet that any engine wrote; for `serve`.
+
+    Attributes:
+        path: folder, or URL of a folder in a bucket; relative to the configuration file.
+    """
+
+    path: str
+
+    def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:
+        """The path in the folder; a URL stays."""
+        if "://" in self.path:
+            return self, {}
+        path = str(folder / self.path)
+        return msgspec.structs.replace(self, path=path), {self.path: path}
+
+
+SourceOptions: TypeAlias = KafkaOptions | FilesOptions | SimulatorOptions | PartialsOptions

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import cache
 from io import RawIOBase
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streameval.events.errors import SourceError
 from streameval.events.extras import import_extra
@@ -93,6 +93,31 @@ def below(path: str) -> Iterator[str]:
     with _as_source_errors(path):
         pages = _obstore().list(store(_bucket(path)), folder or None)
         yield from (f"{bucket}/{meta['path']}" for page in pages for meta in page)
+
+
+class StoredObject(NamedTuple):
+    """An object as it was listed.
+
+    Attributes:
+        modified: seconds since the epoch.
+        tag: changes whenever the content does.
+    """
+
+    url: str
+    modified: float
+    tag: str
+
+
+def objects_below(path: str) -> Iterator[tuple[str, StoredObject]]:
+    """The objects in a folder and its subfolders, with their names relative to it."""
+    bucket, folder = _bucket(path), _key(path).rstrip("/")
+    with _as_source_errors(path):
+        for page in _obstore().list(store(_bucket(path)), folder or None):
+            for meta in page:
+                tag = f"{meta['size']} {meta.get('e_tag') or meta['last_modified']}"
+                name = meta["path"].removeprefix(folder).lstrip("/")
+                modified = meta["last_modified"].timestamp()
+                yield name, StoredObject(f"{bucket}/{meta['path']}", modified, tag)
 
 
 def _bucket(path: str) -> str:

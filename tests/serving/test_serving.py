@@ -176,7 +176,7 @@ def test_readers_show_what_one_daemon_shows_also_after_a_kill_and_a_takeover(
         assert site.agree(len(lines))["changes"] != before["changes"]
         assert "_total{" not in _own(reader.get("/metrics").text)
         page = reader.get("/").text
-        assert "Values are those of the newest checkpoints of all partitions" in page
+        assert "Values are those of everything that is stored" in page
         for process in (*site.readers, site.alone, second):
             assert process.stop() == 0
 

@@ -9,6 +9,7 @@ from typer import Option
 
 from streameval.evaluation.evaluation import count_given, title_of
 from streameval.evaluation.options import as_usage_error
+from streameval.evaluation.partials_reader import has_partials, spans_of
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
@@ -21,7 +22,12 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.events.errors import InvalidEventError, SourceError
+from streameval.events.errors import (
+    InvalidEventError,
+    SourceError,
+    UnlikeStateError,
+    UsageError,
+)
 
 
 class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +76,9 @@ def evaluate(
     on standard error. The exit status is 1 without a valid event, if most lines are not JSON
     objects, or if most records with interactions are invalid.
 
+    A folder, bucket or file with rows of `streameval.partials`, which any engine wrote, has the
+    readings of all its lists.
+
     Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
     is an error that names the line.
 
@@ -84,6 +93,9 @@ def evaluate(
     inputs: dict[str, object] = {}
     if split.catalog is not None:
         inputs["catalog"] = int(split.catalog) if split.catalog.isdecimal() else split.catalog
+    if len(read.paths) == 1 and not groups.recommendations and has_partials(read.paths[0]):
+        _write_partials(read, split, format)
+        return
     options = read.options(by=split.by, every=split.every, inputs=inputs, **pair.reading())
     with as_usage_error(SourceError, InvalidEventError):
         given = files_given(
@@ -93,3 +105,15 @@ def evaluate(
     write_series(counted.spans, format, title_of(counted.names), read.output)
     if counted.is_doubtful:
         refuse_invalid(allowed=read.allow_invalid)
+
+
+def _write_partials(read: ReadOptions, split: EvaluateOptions, format: ReportFormat) -> None:  # noqa: A002  as the option
+    """Write the readings of rows of partials, whose metrics, labels and spans are theirs."""
+    (path,) = read.paths
+    for option, value in {"by": split.by, "every": split.every, "config": read.config}.items():
+        if value:
+            problem = f"--{option}: {path} has rows of streameval.partials, which are split already"
+            raise UsageError(f"{problem}; leave it out.")
+    with as_usage_error(SourceError, UnlikeStateError):
+        spans = spans_of(path, read.metric)
+    write_series(spans, format, title_of([path]), read.output)

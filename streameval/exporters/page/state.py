@@ -70,7 +70,7 @@ def uncovered_partitions(stored: Sequence[StoredPartition], now: float) -> str |
 def _progress(snapshot: Snapshot) -> str:
     health = snapshot.health
     if snapshot.stored:
-        all_covered = "the newest checkpoints of all partitions have been read."
+        all_covered = "everything that is stored has been read."
         return uncovered_partitions(snapshot.stored, snapshot.taken_at) or all_covered
     waits = () if health.join is None else health.join.waits
     if waits:
