@@ -14,7 +14,7 @@ from streameval.engine.windows.times import SECOND, duration_of
 from streameval.evaluation.partials_reader import PartialsReader
 from streameval.evaluation.shell.options import with_fields
 from streameval.events.errors import ConfigError
-from streameval.sources.options import PartialsOptions
+from streameval.sources.kinds import partials_in
 
 _LOOK: Final = 10.0
 """Twice the seconds between two listings of a folder of partials."""
@@ -44,9 +44,9 @@ def serve(config: ConfigPath, *, web: WebFlags) -> None:
     These options override [web] in the file.
     """
     settings = web.load(config)
-    state, source = settings.state, settings.source
-    if isinstance(source, PartialsOptions):
-        run_until_signal(config, settings, lambda read: _of_partials(read, source.path))
+    state, partials = settings.state, partials_in(settings.source)
+    if partials is not None:
+        run_until_signal(config, settings, lambda read: _of_partials(read, partials))
         return
     if state is None:
         problem = "it is missing; serve reads the store that [state] path names."

@@ -54,7 +54,7 @@ class LongWaits:
         return any(now - since >= self._longest for since in self._since.values())
 
 
-class Reader(Protocol):
+class StoredReader(Protocol):
     """Reads counts that others have stored, again where they have changed.
 
     Attributes:
@@ -80,7 +80,7 @@ class Reader(Protocol):
         """Those of these partitions that have no values."""
 
 
-def state_reader(config: Config, state: StateOptions, progress: Callable[[], None]) -> Reader:
+def state_reader(config: Config, state: StateOptions, progress: Callable[[], None]) -> StoredReader:
     """A reader of the store that the replicas of a group share.
 
     The values are those of one daemon that has counted each partition up to its newest checkpoint.
@@ -111,7 +111,7 @@ class StoreServer:
         config: Config,
         path: str,
         interval: float,
-        reader: Callable[[Callable[[], None]], Reader],
+        reader: Callable[[Callable[[], None]], StoredReader],
         environment: Mapping[str, str],
     ) -> None:
         self._path, self._interval = path, interval

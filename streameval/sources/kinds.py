@@ -68,6 +68,11 @@ def probe(options: SourceOptions, environment: Mapping[str, str]) -> str:
     return f"{source.name} can be read."
 
 
+def partials_in(options: SourceOptions) -> str | None:
+    """The folder or URL of partial results; None if records are to be counted."""
+    return options.path if isinstance(options, PartialsOptions) else None
+
+
 def rights(
     options: SourceOptions, environment: Mapping[str, str], letters: Sequence[str], *, shared: bool
 ) -> Iterable[Callable[[], str]]:
