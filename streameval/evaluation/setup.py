@@ -237,7 +237,7 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
         return _of_config(request, analysis)
     named = msgspec.structs.replace(options, metrics=[*options.metrics, *added])
     metrics = check_metrics(named)
-    fields = fields_of(EventFields(), given, options, options.by)
+    fields = event_fields_given(EventFields(), given, options, options.by)
     fields = usual_user(given, fields, options.by)
     check_fields(metrics, fields, given)
     every = _span_length(options, fields)
@@ -245,7 +245,7 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
     return Setup(given, options, fields, options.by, metrics, intervals, every, analysis=analysis)
 
 
-def fields_of(
+def event_fields_given(
     base: EventFields, given: Given, options: Options, labels: Sequence[str]
 ) -> EventFields:
     """The fields of an event of what was given; see `event_fields`."""

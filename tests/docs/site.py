@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PUBLIC: Final = (
     "streameval",
+    "streameval.attribution",
     "streameval.partials",
     "streameval.spark",
     "streameval.prometheus",
