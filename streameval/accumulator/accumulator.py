@@ -582,7 +582,7 @@ class Accumulator:
 
     def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
-        self.doubts = doubts or Doubts(self.context.attributes)
+        self.doubts = doubts or Doubts(self.context.attributes, self.context.popularity)
         # Weak, because a cycle would keep the table until the next garbage collection.
         self._table, self._lists = table, lists
         self._guard = Guard(WeakMethod(self._check_each))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
-from streameval.catalogue.items import Attribute
+from streameval.catalogue.items import Attribute, Popularity
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id, Interaction, OtherTypes
 from streameval.events.rules import MARKS
@@ -68,7 +68,9 @@ class Advice(NamedTuple):
 class Doubts:
     """Counts of a sample of the events; they add up, and are no part of a saved state.
 
-    `attributes`: name and values of each attribute of items.
+    Args:
+        attributes: name and values of each attribute of items.
+        popularity: of items; None without.
 
     Example:
         >>> doubts = Doubts()
@@ -78,11 +80,15 @@ class Doubts:
         item 0 is in 39 of 39 lists and in their interactions: is it padding? End lists with -1
     """
 
-    def __init__(self, attributes: Sequence[tuple[str, Attribute]] = ()) -> None:
+    def __init__(
+        self,
+        attributes: Sequence[tuple[str, Attribute]] = (),
+        popularity: Popularity | None = None,
+    ) -> None:
         self.lists = self._hidden_losses = 0
         self._wanted_types: set[str] = set()
         self._types: Counter[str] = Counter()
-        self._attributes = attributes
+        self._attributes, self._popularity = attributes, popularity
         self._counts: Counter[str] = Counter()
         self._shown: Counter[int] = Counter()
         self._acted: Counter[int] = Counter()
@@ -110,6 +116,9 @@ class Doubts:
         if event.scores is not None and len(event.scores):
             counts["scored"] += 1
             counts["no chances"] += not 0 <= min(event.scores) <= max(event.scores) <= 1
+        if self._popularity is not None:
+            counts["rated"] += len(items)
+            counts["unpopular"] += sum(item not in self._popularity.counts for item in items)
         if self._attributes:
             counts["items"] += len(items)
             for name, attribute in self._attributes:
@@ -151,7 +160,7 @@ class Doubts:
 
     def copy(self) -> Doubts:
         """An independent copy."""
-        twin = Doubts(self._attributes)
+        twin = Doubts(self._attributes, self._popularity)
         twin.add(self)
         return twin
 
@@ -242,6 +251,14 @@ class Doubts:
                 "them, for example with a sigmoid"
             )
             yield Advice(("chances",), text)
+        unknown = counts["unpopular"] if self.lists >= _FEWEST else 0
+        by_popularity = any("popularity" in metric.definition.inputs for metric in metrics)
+        if by_popularity and unknown and unknown == counts["rated"]:
+            text = (
+                f"none of {unknown:,} items shown has a popularity: do lists and popularity use "
+                "the same ids?"
+            )
+            yield Advice(("popularity",), text)
         shares = self.unknown_items if self.lists >= _FEWEST else {}
         for name in sorted({name for metric in metrics for name in metric.attributes_read}):
             if shares.get(name, 0.0) > _MANY_UNKNOWN:

@@ -514,8 +514,9 @@ class EventCounter:
         self.layout, self.counting = layout, Counting(frozen=frozen)
         self.sink = sink
         self._search = widest_search(layout.families)
-        contexts = (spec.table.context for spec in layout.families)
-        self.doubts = Doubts(next((context.attributes for context in contexts), ()))
+        self.doubts = Doubts()
+        for spec in layout.families[:1]:
+            self.doubts = Doubts(spec.table.context.attributes, spec.table.context.popularity)
         self._observed = 0
         # They are called when lists are flushed, which is too late to leave one out.
         self._flushes_own = any(

@@ -206,6 +206,9 @@ class EventRows:
     def _user(self, names: Sequence[str]) -> str | None:
         """The column of users, if they are read; without a name it may be `users`, or absent."""
         user = self._fields.user
+        if self._options.columns.get("user", "") is None:
+            self.used.add(("columns", "user"))
+            return None
         if self._needs.users and user == EventFields().user and user not in names:
             return "users" if "users" in names else None
         return user if self._needs.users else None

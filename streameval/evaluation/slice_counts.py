@@ -138,7 +138,8 @@ class SliceCounts:
         self._rankers, self._by_day = rankers, by_day
         self.tally = Tally()
         self.letters: list[DeadLetter] = []
-        self.doubts = Doubts(families[0].table.context.attributes)
+        context = families[0].table.context
+        self.doubts = Doubts(context.attributes, context.popularity)
         self._observed = 0
         self.newest: int | None = None
         self._clocks: dict[Partition, Clock] = {}

@@ -484,7 +484,7 @@ class Lines:
     ) -> None:
         self.names = self.parts = paths
         self.ids: IdKind | None = "integer" if fields.ids == "integer" else "text"
-        self.used: set[Named] = {("columns", field) for field, name in columns.items() if not name}
+        self.used: set[Named] = set()
         # The last name of a path like payload.items[].id, as the text of a record has it.
         self._unseen = {
             field: f'"{_NAME.findall(name)[-1]}"'.encode()

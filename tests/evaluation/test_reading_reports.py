@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval import evaluate
+from streameval import Popularity, evaluate
 from streameval.events.errors import StreamevalError, SuspiciousEventsWarning
 
 NAMES = ["user", "item", "rating"]
@@ -131,6 +131,15 @@ REPORTS = [
         0.0,
         warned="50 lists with interactions and no hit: .* only integers, .* only words",
         metric="ctr",
+    ),
+    Report(
+        "a popularity of other items",
+        {n: ["a"] for n in range(20)},
+        {n: ["a"] for n in range(20)},
+        2.0,
+        {"popularity": Popularity({"sku-a": 1, "sku-b": 1}, 4)},
+        "none of 20 items shown has a popularity",
+        "novelty",
     ),
     Report(
         "a header that no file needs",

@@ -88,7 +88,8 @@ def world(seed: int) -> World:
     """Some users have no list, some no interactions; ids are integers, or words of any script."""
     draw = random.Random(seed)
     users: list[Any] = [f"u{n}" for n in range(draw.randint(3, 12))]
-    items: list[Any] = [f"{draw.choice('aé日')}{n}" for n in range(draw.randint(4, 15))]
+    signs = ("a", "é", "日", "b, ", '"c" ')
+    items: list[Any] = [f"{draw.choice(signs)}{n}" for n in range(draw.randint(4, 15))]
     if seed % 2:
         users, items = [*range(90, 90 + len(users))], [*range(5, 5 + len(items))]
     ranked = {user: draw.sample(items, draw.randint(1, len(items))) for user in users[1:]}
