@@ -62,7 +62,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "invalid_id": "An id is neither a string nor an integer, or -1 or an empty text not at"
         " the end of a list, where it is padding.",
         "id_too_long": "An id has more than 1,024 bytes.",
-        "invalid_gain": "A gain is not a number up to 2^1000.",
+        "invalid_gain": "A gain is not a number up to 2^1000, or there is not one for each id.",
         "invalid_score": "A score is not a finite number, or there is not one for each item.",
         "invalid_positions": "Positions are not integers from 1, one for each item.",
         "invalid_per_item": "A value of per_item is neither a finite number nor a word, is a word"
