@@ -457,9 +457,8 @@ class OpenTable(Generic[R]):
         for number in sorted(n for n in self.buckets if (n + 1) * self._width <= before):
             bucket, self.first = self.buckets[number], (number + 1) << _INDEX_BITS
             remaining = bucket.remaining
-            rows = ((number << _INDEX_BITS) + remaining).tolist()
             for name, index in self.by.items():
-                index.forget(self._keys_of(rows, name), self.first)
+                index.forget(self._keys[name](bucket.rows, remaining.tolist()), self.first)
             self.size -= size_of(bucket.rows.take(remaining) if bucket.removed else bucket.rows)
             del self.buckets[number]
 
