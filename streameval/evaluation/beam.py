@@ -46,6 +46,19 @@ def evaluate(
     Raises:
         MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: Beam is not installed.
+
+    Example:
+        >>> import apache_beam, pyarrow
+        >>> shown = {"request_id": ["r"], "recommendations": [["b", "a"]], "times": [0]}
+        >>> clicks = {"request_id": ["r"], "item": ["a"], "times": [60_000_000]}
+        >>> with apache_beam.Pipeline() as pipeline:
+        ...     both = (
+        ...         pipeline | "Shown" >> apache_beam.Create([pyarrow.table(shown)]),
+        ...         pipeline | "Clicks" >> apache_beam.Create([pyarrow.table(clicks)]),
+        ...     )
+        ...     lists = both | evaluate("mrr", buckets=4) | apache_beam.Map(lambda row: row["lists"])
+        ...     _ = lists | apache_beam.Map(print)
+        1
     """
     beam = import_extra("apache_beam", "streameval.beam", "beam")
     rule = attribution or Attribution()

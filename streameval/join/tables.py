@@ -52,7 +52,6 @@ __all__ = [
     "Closed",
     "JoinedTables",
     "OpenRows",
-    "RowOutcome",
     "closed",
     "joined",
     "pieces",
@@ -140,6 +139,13 @@ class JoinedTables(NamedTuple):
         impressions: outcome of each row, a code of ROW_OUTCOMES.
         interactions: likewise.
         outside: whether each interaction counts, with an item that its list did not show.
+
+    Example:
+        >>> import pyarrow
+        >>> shown = {"recommendations": [["a"]], "times": [0], "request_id": ["r"]}
+        >>> found = joined(pyarrow.table(shown), None, Attribution())
+        >>> [ROW_OUTCOMES[code] for code in found.impressions], found.counts[0].counted
+        (['counted'], 1)
     """
 
     lists: Any
@@ -231,6 +237,10 @@ class OpenRows(NamedTuple):
         impressions: rows that are open, and kept ones that later rows may repeat; None without any.
         interactions: likewise.
         until: no row before it is accepted, microseconds; None before the first step.
+
+    Example:
+        >>> OpenRows().until is None
+        True
     """
 
     impressions: Any = None
@@ -245,6 +255,11 @@ class Closed(NamedTuple):
         lists: those that are final, as in `JoinedTables`.
         counts: outcomes that are new in this step, of impressions and of interactions.
         state: for the next step.
+
+    Example:
+        >>> step = closed(OpenRows(), (None, None), Attribution(), 1_000_000)
+        >>> step.lists.num_rows, step.counts[0].records, step.state.until
+        (0, 0, 1000000)
     """
 
     lists: Any
@@ -385,6 +400,12 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
     Raises:
         DamagedStateError: a row is not one of `pieces`.
         InvalidEventError: pieces of a side have columns of unlike types.
+
+    Example:
+        >>> import pyarrow
+        >>> clicks = pyarrow.table({"request_id": ["r1"], "item": ["a"], "times": [1]})
+        >>> sides(pieces(clicks, "interactions", Attribution(), 8))[0] is None
+        True
     """
     listed = as_table(rows).to_pylist() if isinstance(rows, ArrowTable) else rows
     tables: dict[str, list[Any]] = {side: [] for side in _SIDES}

@@ -18,6 +18,7 @@ DOCS: Final = Path(__file__).parents[2] / "docs"
 PUBLIC: Final = (
     "streameval",
     "streameval.attribution",
+    "streameval.beam",
     "streameval.partials",
     "streameval.spark",
     "streameval.prometheus",

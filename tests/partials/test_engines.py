@@ -167,6 +167,9 @@ def _by_example(name: str) -> Callable[[Log, Path, Broker], States]:
             [*uv, "pip", "install", "--python", str(python), "--override", str(other), *packages],
         ):
             subprocess.run(command, check=True, capture_output=True)
+        if name == "join_beam":
+            module = ROOT / "streameval/evaluation/beam.py"
+            assert finished([python, "-m", "doctest", module], cwd=folder).returncode == 0
         counted = folder / "counted"
         return _counted([python, path, log.shown_file, log.clicks_file, counted], folder)
 
