@@ -26,10 +26,13 @@ _LEAST_LEVEL: Final = 1e-15
 _LEAST_CHANCE: Final = 1e-290
 """The chance to cross at a look below which its bound, which nobody reaches, is a higher one."""
 
-_LEAST_STEP: Final = 1e-3
+_LEAST_STEP: Final = 4e-3
 """Least share of the information that a look adds: of less, the integration knows too little."""
 
-_ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(128)
+_FEWEST_NODES: Final = 128
+_MOST_NODES: Final = 512
+_FARTHEST: Final = 9.5
+"""Standard deviations beyond which no path is followed."""
 
 
 class PlannedLook(NamedTuple):
@@ -116,16 +119,19 @@ def _bounds(looks: int, times: tuple[float, ...], level: float) -> list[float]:
     spent = 0.0
     for look, now in enumerate(times, 1):
         step = math.sqrt(now - time)
+        following = math.sqrt(times[look] - now) if look < len(times) else step
         whole = _spent(look / looks, level)
         paths = _Paths(nodes, density, step, math.sqrt(now))
         bound = paths.bound(whole - spent, _highest(look / looks, level))
         bounds.append(bound)
-        # The paths that have not crossed: their density at the nodes of an integral.
-        ends = bound * math.sqrt(now)
-        after = ends * _ABSCISSAS
+        # The paths that have not crossed: their density at the nodes of an integral, which are no
+        # farther apart than the next look moves a path.
+        ends = min(bound, _FARTHEST) * math.sqrt(now)
+        abscissas, weights = _nodes(ends / following)
+        after = ends * abscissas
         kernel = np.exp(-np.square((after[:, None] - nodes) / step) / 2.0)
         grown = kernel @ density / (step * math.sqrt(2.0 * math.pi))
-        nodes, density, time, spent = after, grown * ends * _WEIGHTS, now, whole
+        nodes, density, time, spent = after, grown * ends * weights, now, whole
     return bounds
 
 
@@ -145,21 +151,35 @@ class _Paths(NamedTuple):
     scale: float
 
     def bound(self, chance: float, highest: float) -> float:
-        """The bound that paths cross with a chance, from one that is too high.
+        """The bound that paths cross with a chance; `highest`: one that is not too low.
 
-        The logarithm of the chance is concave in the bound, so Newton's method stays above.
+        Newton's method on the logarithm of the chance, within ends that close around the bound.
         """
-        bound = highest
+        bound, low, high = highest, 0.0, 2.0 * highest
         for _ in range(100 if chance > _LEAST_CHANCE else 0):
             reach = (bound * self.scale - self.nodes) / self.step
             crossed = 2.0 * float(self.density @ _upper_tails(reach))
             slope = float(self.density @ np.exp(-np.square(reach) / 2.0)) * 2.0 * self.scale
             slope /= self.step * math.sqrt(2.0 * math.pi)
-            move = crossed / slope * math.log(chance / crossed)
-            bound -= move
-            if abs(move) <= 1e-14 * bound:
+            low, high = (bound, high) if crossed > chance else (low, bound)
+            before, bound = bound, (low + high) / 2.0
+            if crossed > 0 and slope > 0:
+                newton = before + crossed / slope * math.log(crossed / chance)
+                bound = newton if low <= newton <= high else bound
+            if abs(bound - before) <= 1e-14 * bound:
                 break
         return bound
+
+
+@lru_cache(maxsize=64)
+def _legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(nodes)
+
+
+def _nodes(reach: float) -> tuple[FloatArray, FloatArray]:
+    """Abscissas from -1 to 1 and weights of an integral; `reach`: its half length in steps."""
+    needed = 2 ** math.ceil(math.log2(max(2.6 * reach, 1.0)))
+    return _legendre(min(max(needed, _FEWEST_NODES), _MOST_NODES))
 
 
 def _spent(share: float, level: float) -> float:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 
 from streameval import ComparisonReport, compare
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.comparison import Settings, by_cell
+from streameval.analyses.experiments.comparison import Settings, by_cell, contrast_of, judge
 from streameval.analyses.experiments.course import (
     compare_days,
     course_of,
@@ -25,7 +27,12 @@ from streameval.analyses.experiments.statistics import (
     check_segment,
     compare_with_control,
 )
-from streameval.analyses.experiments.verdicts import Compared, Report
+from streameval.analyses.experiments.verdicts import (
+    Compared,
+    DraftComparison,
+    Report,
+    unlike_lifts,
+)
 from streameval.analyses.listed import Configuration
 from streameval.catalogue import parse
 from streameval.config.pipeline import new_ingest
@@ -37,10 +44,11 @@ from streameval.inference.interval_formulas import normal_quantile, student_reac
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.batches import batch_of
-from tests.cli.program import json_lines
+from tests.cli.program import json_lines, run
 from tests.comparing import compare_sums
 from tests.crowds import audience
 from tests.present import present
+from tests.simulation.bars import at_most
 from tests.uncertainty.test_experiment import crowd, report, variant
 
 SPLIT = {"de": (520, 480), "fr": (300, 310), "se": (60, 0)}
@@ -281,3 +289,68 @@ def test_within_countries_the_total_need_not_be_split_as_planned() -> None:
     found = within_split({"de": (505, 495), "se": (900, 0)}, (1405, 495))
     assert found.checks.trouble == ()
     assert found.checks.ratio_evidence < 1
+
+
+def lifted(lifts: dict[str, float], users: int = 3_000) -> list[dict[str, Any]]:
+    """Users of three countries, in each of which b has a lift of its own."""
+    random = np.random.default_rng(12)
+    countries = [*lifts]
+    return [
+        {
+            "recommendations": ["a"],
+            "interactions": ["a" if random.random() < 0.3 * (1 + lift * (user % 2)) else "x"],
+            "variant": ("control", "b")[user % 2],
+            "user": f"u{user}",
+            "country": country,
+        }
+        for user in range(users)
+        for country, lift in [(countries[user // 2 % 3], lifts[countries[user // 2 % 3]])]
+        for _ in range(4)
+    ]
+
+
+def test_segments_that_disagree_are_named(tmp_path: Path) -> None:
+    for name, lifts, expected in (
+        ("unlike", {"de": 0.24, "fr": 0.0, "nl": -0.16}, True),
+        ("alike", {"de": 0.1, "fr": 0.1, "nl": 0.1}, False),
+    ):
+        path = str(json_lines(tmp_path / f"{name}.ndjson", lifted(lifts)))
+        found = compare(path, "hit_rate", by="country")
+        assert isinstance(found, ComparisonReport)
+        notes = [note for note in found.notes if "in all segments" in note]
+        assert bool(notes) is expected
+        for note in notes:
+            assert re.fullmatch(
+                r"Note: the lift of hit_rate of b is not the same in all segments: \+\d\d\.\d % in "
+                r"de, -\d\d\.\d % in nl; that of all users mixes them\.",
+                note,
+            )
+            assert note in run("compare", path, "-m", "hit_rate", "--by", "country").stdout
+
+
+def test_segments_that_are_alike_seldom_disagree() -> None:
+    """Of three segments and two metrics; the six pairs share the error."""
+    random, alarms = np.random.default_rng(13), []
+    lists = np.full((1, 64), 50)
+    for _ in range(100):
+        drafts = []
+        for segment, metric in product(("de", "fr", "nl"), ("ctr", "mrr")):
+            arms = [
+                GroupSums(np.zeros(1, np.int64), random.binomial(lists, rate).astype(float), lists)
+                for rate in (0.2, 0.22)
+            ]
+            contrast = present(contrast_of(*arms))
+            settings = Settings("fixed", 0.02, 0.95)
+            row = Compared(
+                **asdict(judge(contrast, settings)),
+                metric=metric,
+                variant="b",
+                primary=False,
+                among=1,
+                guardrail=None,
+                guardrail_verdict=None,
+                segment=segment,
+            )
+            drafts.append(DraftComparison(row, contrast, settings))
+        alarms.append(bool(unlike_lifts(drafts)))
+    assert at_most("any pair of equal segments differs", 0.05, alarms).passed

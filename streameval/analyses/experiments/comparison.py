@@ -279,6 +279,15 @@ def log_evidence_of(settings: Settings, groups: float, effect: float, moves: Flo
     return 0.0 if tested is None else tested.log_evidence
 
 
+def logs_differ(settings: Settings, groups: float, effect: float, moves: FloatArray) -> bool:
+    """Whether the interval of an effect on a logarithmic scale excludes 0.
+
+    `groups`: degrees of freedom.
+    """
+    tested = _test_effect(settings, groups, effect, standard_error(moves), 1.0)
+    return tested is not None and (tested.low > 0 or tested.high < 0)
+
+
 def _ratio(contrast: Contrast) -> float:
     # Clipped, so that the lift and its logarithm are finite.
     return min(max(contrast.treatment.value / contrast.control.value, 1e-300), 1e300)

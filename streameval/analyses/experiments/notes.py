@@ -19,7 +19,7 @@ from streameval.analyses.experiments.comparison import (
 from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.sample_ratio import MUCH, TreatedBefore
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, UnlikeLifts
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError
@@ -156,6 +156,17 @@ def _or_per_user(text: str) -> str:
         return f", or compare per user ({parse(per_user).text})"
     except MetricError:
         return ""
+
+
+def unlike_segments(pairs: Sequence[UnlikeLifts]) -> Iterator[str]:
+    """That the lifts of segments differ, so that the lift of all users is of none of them."""
+    for pair in pairs:
+        (lowest, low), (highest, high) = pair.lowest, pair.highest
+        yield (
+            f"the lift of {pair.metric} of {pair.variant} is not the same in all segments: "
+            f"{percent(high, '+')} in {highest}, {percent(low, '+')} in {lowest}; that of all "
+            "users mixes them"
+        )
 
 
 class NewestDay(NamedTuple):

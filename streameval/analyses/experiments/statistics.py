@@ -57,6 +57,7 @@ from streameval.analyses.experiments.notes import (
     period,
     short_week,
     unlike_lengths,
+    unlike_segments,
 )
 from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
 from streameval.analyses.experiments.ramp import Cohorts
@@ -80,6 +81,7 @@ from streameval.analyses.experiments.verdicts import (
     correct_for_number,
     guardrail_verdict,
     is_kept,
+    unlike_lifts,
 )
 from streameval.analyses.experiments.words import in_words
 from streameval.catalogue.metric import Metric
@@ -298,6 +300,9 @@ def with_segments(
         else:
             drafts += of_segment
     rows = [*correct_for_number(drafts), *folded]
+    if not report.checks.trouble:
+        notes = (*report.checks.notes, *unlike_segments(unlike_lifts(drafts)))
+        report = report._replace(checks=replace(report.checks, notes=notes))
     return in_words(report.divided(rows))
 
 

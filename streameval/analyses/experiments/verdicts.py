@@ -13,14 +13,23 @@ same reason without a part of the error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict, replace
 
 from streameval.analyses.experiments.checks import Checks
-from streameval.analyses.experiments.comparison import Comparison, Settings, judge, side_of_limit
+from streameval.analyses.experiments.comparison import (
+    Comparison,
+    Settings,
+    judge,
+    log_lift,
+    logs_differ,
+    side_of_limit,
+)
 from streameval.analyses.experiments.course import Day, Outlook, SpanLift
 from streameval.analyses.experiments.outcomes import (
     OPEN,
@@ -216,6 +225,58 @@ def correct_for_number(drafts: Sequence[DraftComparison]) -> list[Compared]:
             fields = asdict(corrected)
         rows.append(replace(draft.row, among=among, **fields))
     return rows
+
+
+class UnlikeLifts(NamedTuple):
+    """Two segments whose lifts surely differ: those with the lowest and the highest lift.
+
+    Attributes:
+        metric: canonical text.
+        variant: value of the label.
+        lowest: segment with the lowest lift of those that differ, and its lift.
+        highest: segment with the highest, likewise.
+    """
+
+    metric: str
+    variant: str
+    lowest: tuple[str, float]
+    highest: tuple[str, float]
+
+
+def unlike_lifts(drafts: Sequence[DraftComparison]) -> list[UnlikeLifts]:
+    """For each metric and variant, the segments whose lifts differ most, if any do.
+
+    All pairs of segments share the error rate with those of all metrics and variants: two that are
+    chosen for being extreme are among them. A user who is in both leaves both at once.
+    """
+    by_key: dict[tuple[str, str], list[tuple[str, DraftComparison, Contrast]]] = {}
+    for draft in drafts:
+        row, contrast = draft.row, draft.contrast
+        if row.segment is not None and contrast is not None and contrast.is_usable:
+            by_key.setdefault((row.metric, row.variant), []).append((row.segment, draft, contrast))
+    pairs = sum(len(of_key) * (len(of_key) - 1) // 2 for of_key in by_key.values())
+    found = []
+    for (metric, variant), of_key in by_key.items():
+        settings = of_key[0][1].settings
+        level = (1.0 - settings.confidence) / max(pairs, 1)
+        logs = sorted(
+            ((*log_lift(contrast), segment, contrast.groups) for segment, _, contrast in of_key),
+            key=lambda each: (each[0], each[2]),
+        )
+        unlike = [
+            UnlikeLifts(
+                metric, variant, (one[2], math.expm1(one[0])), (other[2], math.expm1(other[0]))
+            )
+            for one, other in combinations(logs, 2)
+            if logs_differ(
+                settings._replace(level=level),
+                min(one[3], other[3]),
+                other[0] - one[0],
+                other[1] - one[1],
+            )
+        ]
+        found += sorted(unlike, key=lambda pair: pair.lowest[1] - pair.highest[1])[:1]
+    return found
 
 
 def guardrail_verdict(
