@@ -56,8 +56,8 @@ def evaluate(
         ...         pipeline | "Shown" >> apache_beam.Create([pyarrow.table(shown)]),
         ...         pipeline | "Clicks" >> apache_beam.Create([pyarrow.table(clicks)]),
         ...     )
-        ...     lists = both | evaluate("mrr", buckets=4) | apache_beam.Map(lambda row: row["lists"])
-        ...     _ = lists | apache_beam.Map(print)
+        ...     rows = both | evaluate("mrr", buckets=4)
+        ...     _ = rows | apache_beam.Map(lambda row: print(row["lists"]))
         1
     """
     beam = import_extra("apache_beam", "streameval.beam", "beam")

@@ -25,7 +25,7 @@ from tests.effort import thorough
 from tests.join.slow_tables import Row, slow_join
 from tests.join.worlds import ACT_KINDS, SECOND, SHOWN_KINDS, World, world
 
-SEEDS = range(1_000 if thorough() else 12)
+SEEDS = range(1_000 if thorough() else 6)
 
 
 def _events(lists: Any) -> list[tuple[Any, ...]]:

@@ -240,7 +240,7 @@ def test_errors_are_raised_before_anything_runs(spark: Any) -> None:
         evaluate(frame(spark), "item_coverage@2")
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.nightly)])
 def test_a_join_gives_the_bits_and_refuses_the_columns_of_one_process(
     spark: Any, seed: int
 ) -> None:
