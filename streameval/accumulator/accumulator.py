@@ -12,7 +12,7 @@ import numpy as np
 from streameval.accumulator.blocks import Adder, Blocks, add_nothing
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
-from streameval.accumulator.guard import Guard, between
+from streameval.accumulator.guard import Guard, interrupted
 from streameval.accumulator.intake import (
     Pair,
     checked_batch,
@@ -437,9 +437,9 @@ class Accumulator:
         """An independent accumulator with the same content."""
         with self.lock:
             content = self.table.copy(), self.lists, self.doubts.copy()
-            twin = Accumulator._of(self._settings, self.lists_before, *content)
-            twin.resets = self.resets
-        return twin
+            duplicate = Accumulator._of(self._settings, self.lists_before, *content)
+            duplicate.resets = self.resets
+        return duplicate
 
     def state_dict(self) -> dict[str, Any]:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
@@ -575,7 +575,7 @@ class Accumulator:
             self._count_blocks()
         with self._guard:
             self._changes, self._means = self._changes + 1, None  # Also if it fails.
-            table.count(checked, values=values, lent=True)
+            table.count(checked, values=values, borrowed=True)
             self.doubts.observe_batch(checked)
             table.users, table.ids = users, kind
             self._note_change(len(checked))
@@ -630,7 +630,7 @@ class Accumulator:
             self._count_blocks()
             is_first = True
             if not self._blocks.add_checked(event, values):
-                raise between()
+                raise interrupted()
         if is_first:
             self.doubts.observe(event)
             self._choose_adder()

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.guard import between
+from streameval.accumulator.guard import interrupted
 from streameval.accumulator.intake import NOWADAYS, checked_scores
 from streameval.accumulator.plan import Plan
 from streameval.events import Batch, Event
@@ -132,7 +132,7 @@ class Blocks:
             return block.add(recommendations, interactions, positions)
         ids = self._copied(recommendations, interactions, positions) if self._keeps_ids else _NO_IDS
         if len(rows) != len(block):
-            raise between()
+            raise interrupted()
         if ids is None or not block.add(recommendations, interactions, positions):
             return False
         rows.append((ids, scores, user, ts, (), None))
@@ -145,7 +145,7 @@ class Blocks:
         _, block, rows = self.waiting[positions is not None]
         ids = self._copied(recommendations, interactions, positions) if self._keeps_ids else _NO_IDS
         if self._keeps_rows and len(rows) != len(block):
-            raise between()
+            raise interrupted()
         if ids is None or not block.add(recommendations, interactions, positions, True):  # noqa: FBT003  no order by name
             return False
         if self._keeps_rows:
@@ -176,7 +176,7 @@ class Blocks:
     def _batch(self, waiting: Waiting) -> tuple[Batch, EventValues]:
         search, block, rows = waiting
         if self._keeps_rows and len(rows) != len(block):
-            raise between()
+            raise interrupted()
         *hits, ranks = block.take()
         matches = matches_of(tuple(hits), *search)
         columns: dict[str, Any] = {}

@@ -35,7 +35,7 @@ from streameval.accumulator.formulas import (
     list_values,
     mean_counts,
 )
-from streameval.accumulator.guard import between
+from streameval.accumulator.guard import interrupted
 from streameval.accumulator.kinds.events import event_values, event_values_name, overlap_metric
 from streameval.accumulator.kinds.hits import hits_options, values_name
 from streameval.accumulator.kinds.spec import name_of
@@ -568,7 +568,7 @@ class IncrementalReadings:
                             self._refuse(text)
             events = waiting.rows[start : start + len(rows)] if self._sums else []
             if self._sums and len(events) != len(rows):
-                raise between()
+                raise interrupted()
             for text, values in [*self._sums.items()]:
                 column = self._columns[text]
                 try:

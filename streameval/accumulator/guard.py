@@ -20,7 +20,7 @@ _CHANGES: Final = frozenset({"table", "merge", "_take", "_count_blocks", "_check
 """Methods that enter a guard."""
 
 
-def between() -> HalfCountedError:
+def interrupted() -> HalfCountedError:
     """The error for a table that is read or changed in the middle of a change."""
     return HalfCountedError(_BETWEEN, _AVOID)
 
@@ -56,13 +56,13 @@ class Guard:
         frame = currentframe()
         while frame is not None:
             if frame.f_code.co_name in _CHANGES and frame.f_locals.get("self") is owner:
-                raise between()
+                raise interrupted()
             frame = frame.f_back
 
     def __enter__(self) -> None:
         self.check_sound()
         if self._changing:
-            raise between()
+            raise interrupted()
         self._changing = True
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

@@ -12,7 +12,7 @@ from streameval.accumulator.kinds.groups import groups_of, summed_together, ungr
 from streameval.accumulator.kinds.user_sums import (
     has_user_sums,
     means_by_group,
-    user_shares,
+    user_coverage,
     user_sums_of,
 )
 from streameval.accumulator.overlap import (
@@ -23,7 +23,7 @@ from streameval.accumulator.overlap import (
     lacking,
     overlap_together,
 )
-from streameval.accumulator.reading_intervals import IntervalMethod, Shares, uncovered
+from streameval.accumulator.reading_intervals import Coverage, IntervalMethod, coverage_problem
 from streameval.accumulator.readings import joined, overlaps, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.companions import checks_of
@@ -94,7 +94,7 @@ def user_means_by_group(metric: Metric, table: Table, cells: IntArray) -> SliceS
     """The users' means by user group, over all of these cells together."""
     statistic = user_sums_of(metric, table)
     sums = means_by_group(metric, table, statistic.over(metric.per_list, cells.tolist()))
-    return SliceSums(sums, uncovered(user_shares(statistic, cells)))
+    return SliceSums(sums, coverage_problem(user_coverage(statistic, cells)))
 
 
 def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMethod) -> SliceSums:
@@ -115,8 +115,10 @@ def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMet
     count = sum(reading.count for reading in readings_of(metric, table, cells))
     counted = groups.summed(metric.per_list, cells.tolist()).denominators.sum()
     covered = float(counted) / count if count else 1.0
-    shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
+    coverage = Coverage(covered, 1.0 - anonymous / max(lists, 1))
     together = summed_together(metric, groups, cells.tolist())
     whole = joined(table, cells.tolist())
     overlap = next(iter(overlaps(metric, whole, cells[:1], method)), None)
-    return SliceSums(together, uncovered(shares) or objection(metric, table, cells), overlap)
+    return SliceSums(
+        together, coverage_problem(coverage) or objection(metric, table, cells), overlap
+    )

@@ -52,7 +52,7 @@ def interval_method(
     return IntervalMethod(intervals, kind)
 
 
-class Shares(NamedTuple):
+class Coverage(NamedTuple):
     """Shares of the lists: of those read that the sums have, and of those that name their user."""
 
     covered: float
@@ -60,12 +60,12 @@ class Shares(NamedTuple):
 
 
 def with_interval(
-    metric: Metric, reading: Reading, sums: GroupSums, shares: Shares, method: IntervalMethod
+    metric: Metric, reading: Reading, sums: GroupSums, coverage: Coverage, method: IntervalMethod
 ) -> Reading:
     """The reading with its interval, or with the reason that it has none."""
     if not reading.defined or not math.isfinite(reading.value):
         return replace(reading, no_interval=f"{metric.text} has no finite value.")
-    reason = uncovered(shares)
+    reason = coverage_problem(coverage)
     if reason is None:
         bounds = metric.definition.bounds
         interval_found = interval(sums, method.intervals, method.kind, bounds=bounds)
@@ -75,9 +75,9 @@ def with_interval(
     return replace(reading, no_interval=reason)
 
 
-def uncovered(shares: Shares) -> str | None:
+def coverage_problem(coverage: Coverage) -> str | None:
     """The reason that sums by user do not stand for a value; None if they do."""
-    covered, named = shares
+    covered, named = coverage
     if not named:
         return "No list names its user, and lists of one user resemble each other: give users."
     if covered < _COVERED:

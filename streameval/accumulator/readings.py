@@ -21,7 +21,7 @@ from streameval.accumulator.overlap import (
     side_of_reference,
     unseen_note,
 )
-from streameval.accumulator.reading_intervals import IntervalMethod, Shares, with_interval
+from streameval.accumulator.reading_intervals import Coverage, IntervalMethod, with_interval
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator, parse
 from streameval.catalogue.companions import checks_of, companions
@@ -171,8 +171,8 @@ def _with_intervals(
         for of_cell, reading in zip(whole, readings, strict=True)
     ]
     named = (1.0 - anonymous / np.maximum(lists, 1)).tolist()
-    shares = map(Shares, covered, named)
-    rows = zip(readings, sums, shares, strict=True)
+    coverage = map(Coverage, covered, named)
+    rows = zip(readings, sums, coverage, strict=True)
     return [with_interval(metric, *row, method) for row in rows]
 
 

@@ -143,7 +143,7 @@ class Table:
         times: IntArray | None = None,
         values: EventValues | None = None,
         *,
-        lent: bool = False,
+        borrowed: bool = False,
     ) -> None:
         """Count events.
 
@@ -152,7 +152,7 @@ class Table:
             cells: the cell of each.
             times: event time of each, microseconds since the epoch; by default those of the batch.
             values: the `event_values` of the batch, if they are known.
-            lent: whether the caller may change the lists afterwards.
+            borrowed: whether the caller may change the lists afterwards.
         """
         if not len(batch):
             return
@@ -182,9 +182,9 @@ class Table:
         self._lists += len(batch)
         # Arrays of a caller may be reused, too.
         columns = (kept.recommendations, kept.interactions)
-        lent = lent or any(isinstance(lists, IdColumn) for lists in columns)
+        borrowed = borrowed or any(isinstance(lists, IdColumn) for lists in columns)
         holds = self.reads_lists or self.plan.reads_users or batch.positions is not None
-        if (lent and holds) or self._lists >= (_MOST_IDS if self.reads_lists else _MOST_LISTS):
+        if (borrowed and holds) or self._lists >= (_MOST_IDS if self.reads_lists else _MOST_LISTS):
             self._count_pending()
         self.version = next_version()
 

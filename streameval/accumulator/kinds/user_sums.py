@@ -29,7 +29,7 @@ from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:
     from streameval.accumulator import reading_intervals
-    from streameval.accumulator.reading_intervals import IntervalMethod, Shares
+    from streameval.accumulator.reading_intervals import Coverage, IntervalMethod
     from streameval.statistics import user_sums as statistics
     from streameval.statistics.user_sums import UserSums, UserTotals
 else:
@@ -143,9 +143,9 @@ def _means(
             estimated=means.share < 1.0,
         )
         if method is not None and metric.has_interval:
-            shares = user_shares(statistic, np.array([cell]))
+            coverage = user_coverage(statistic, np.array([cell]))
             sums = means_by_group(metric, table, means)
-            reading = reading_intervals.with_interval(metric, reading, sums, shares, method)
+            reading = reading_intervals.with_interval(metric, reading, sums, coverage, method)
         elif method is not None:
             reason = f"{metric.text} is no mean, so it has no interval."
             reading = replace(reading, no_interval=reason)
@@ -161,10 +161,10 @@ def means_by_group(metric: Metric, table: CountedTable, means: UserTotals) -> Gr
     )
 
 
-def user_shares(statistic: UserSums, cells: IntArray) -> Shares:
+def user_coverage(statistic: UserSums, cells: IntArray) -> Coverage:
     """The shares of lists with sums: a sample of users is one of all, anonymous lists have none."""
     lists, anonymous = (int(counts.sum()) for counts in statistic.lists(cells))
-    return reading_intervals.Shares(1.0, 1.0 - anonymous / max(lists, 1))
+    return reading_intervals.Coverage(1.0, 1.0 - anonymous / max(lists, 1))
 
 
 def user_sums_of(metric: Metric, table: CountedTable) -> UserSums:
