@@ -132,6 +132,7 @@ def _changed(random: Random, rows: list[dict[str, Any]], rule: Rule) -> list[dic
         elif change == "content":
             copy |= {"variant": "z", "recommendations": random.choices(ITEMS, k=2)}
         elif change == "later":
-            copy["times"] += random.choice([1_000, rule.window, rule.window + rule.lateness + 1])
+            longest = rule.window + rule.lateness
+            copy["times"] += random.choice([1_000, rule.window, longest, longest + 1_000])
         copies.append(copy)
     return copies
