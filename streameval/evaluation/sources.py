@@ -604,14 +604,19 @@ class JoinSource:
             joined.counts_of(slice(end - size, end)) for end, size in zip(ends, rows, strict=True)
         ]
         self.outcomes = added(self.outcomes, [joined.counts[0], *found])
-        lists = joined.lists
+        lists, hidden_losses = joined.lists, joined.hidden_losses
         if not lists.num_rows:
             return  # Without impressions, a bucket has none of their other columns.
         if self._rows.in_order:
-            lists = lists.sort_by("times")
+            order = arrow("compute").sort_indices(lists["times"])
+            lists, hidden_losses = lists.take(order), hidden_losses[order.to_numpy()]
         number, size = (part.number, part.size) if is_bucket else (0, 0)
         frame = Frame("impressions", lists)
         for first, decoded in self._rows.read(TablePart(frame, size, kind=lists.schema), search):
+            hidden = hidden_losses[first : first + len(decoded.batch)].tolist()
+            if any(hidden):
+                batch = msgspec.structs.replace(decoded.batch, hidden_losses=hidden)
+                decoded = msgspec.structs.replace(decoded, batch=batch)  # noqa: PLW2901  the same rows
             yield _with_records(decoded, Partition(frame.name, number), first, size)
 
 

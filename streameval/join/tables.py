@@ -139,6 +139,8 @@ class JoinedTables(NamedTuple):
         impressions: outcome of each row, a code of ROW_OUTCOMES.
         interactions: likewise.
         outside: whether each interaction counts, with an item that its list did not show.
+        hidden_losses: whether each list has an item with gains above and below 0, of which the
+            largest counts.
 
     Example:
         >>> import pyarrow
@@ -152,6 +154,7 @@ class JoinedTables(NamedTuple):
     impressions: Codes
     interactions: Codes
     outside: BoolArray
+    hidden_losses: BoolArray
 
     @property
     def counts(self) -> tuple[OutcomeCounts, OutcomeCounts]:
@@ -222,11 +225,13 @@ def join_streams(
         The outcomes of interactions stream by stream.
     """
     join = _Join(_Impressions(impressions, rule), _reports(streams), rule)
+    rows = np.flatnonzero(join.impressions == _COUNTED)
     return JoinedTables(
-        join.lists(np.flatnonzero(join.impressions == _COUNTED)),
+        join.lists(rows),
         join.impressions,
         join.interactions,
         join.outside(join.interactions == _COUNTED),
+        join.hidden_losses(rows),
     )
 
 
@@ -552,6 +557,17 @@ class _Join:
         for name, column in columns.items():
             part = part.append_column(name, column)
         return part
+
+    def hidden_losses(self, rows: IntArray) -> BoolArray:
+        """Which of these lists have an item with gains above and below 0, if the largest counts."""
+        gains = _numbers(self.reports["gain"])[self._acts]
+        if self._rule.combine != "max" or not (gains < 0).any():
+            return np.zeros(rows.size, np.bool_)
+        groups = tuple_codes(self._lists, self._items[self._acts])
+        first, largest = reduce_gains(groups, gains, "max")
+        smallest = -reduce_gains(groups, -gains, "max")[1]
+        hidden: BoolArray = np.isin(rows, self._lists[first[(smallest < 0) & (largest > 0)]])
+        return hidden
 
     def outside(self, counted: BoolArray) -> BoolArray:
         """Which of these interactions are with an item that their list lacks."""

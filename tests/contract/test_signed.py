@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from pyarrow import feather
 
 from streameval import Accumulator, Columns, Intervals, evaluate
+from streameval.attribution import Attribution
 from streameval.events import Event
 from streameval.events.errors import SuspiciousEventsWarning
 from streameval.prometheus import Collector
@@ -471,3 +472,24 @@ def test_a_type_that_no_interaction_has_is_said(tmp_path: Path) -> None:
         assert "the most frequent types are 'Purchase' (30)" in done.stderr
     config.write_text('metrics = ["hit_rate"]\n[event]\ntypes = { Purchase = 10 }\n')
     assert not run("evaluate", log, "--config", config).stderr
+
+
+def test_a_join_of_tables_sums_sales_and_refunds() -> None:
+    shown = pa.table(
+        {
+            "request_id": [f"r{row}" for row in range(len(_SALES))],
+            "recommendations": [[*items] for items, _ in _SALES],
+            "times": [*range(len(_SALES))],
+        }
+    )
+    sales = [(f"r{row}", *sale, row) for row, (_, of) in enumerate(_SALES) for sale in of]
+    names = ("request_id", "item", "gain", "times")
+    acts = pa.table(dict(zip(names, map(list, zip(*sales, strict=True)), strict=True)))
+    metrics = ("value_per_list", "hit_rate")
+    with pytest.warns(SuspiciousEventsWarning, match="below 0 for one item: 2; the largest gain"):
+        largest = evaluate(*metrics, impressions=shown, interactions=acts)
+    net = evaluate(
+        *metrics, impressions=shown, interactions=acts, attribution=Attribution(combine="sum")
+    )
+    assert [largest[text].value for text in metrics] == [10.0, 0.5]
+    assert [net[text].value for text in metrics] == [-2.5, 0.25]
