@@ -7,18 +7,19 @@ from functools import partial
 
 import pytest
 
-from tests.effort import sampled
+from tests.effort import sampled, thorough
 from tests.simulation import (
     activity,
     adjusted,
     deciding,
     doubts,
     edges,
+    faults,
     gaps,
     interleaving,
     policies,
 )
-from tests.simulation.bars import Bar, Simulation, at_most
+from tests.simulation.bars import UNLIKELY, Bar, Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
 
@@ -71,6 +72,26 @@ def test_promises_are_kept_in_hundreds_of_runs(promises: str) -> None:
 @pytest.mark.parametrize("name", sampled(MISTAKES, 6))
 def test_a_mistake_is_found(name: str) -> None:
     assert any(not bar.passed for bar in Simulation(2, 15, MISTAKES[name]).bars())
+
+
+def _measured(fault: str, seeds: Iterable[int]) -> dict[str, int]:
+    """How many runs have each outcome that the table shows of a fault."""
+    compared, outcomes = faults.FAULTS[fault]
+    shown = [row.outcome for row in faults.table() if row.fault == fault]
+    reports = [compared(seed) for seed in seeds]
+    return {name: sum(map(outcomes[name], reports)) for name in shown}
+
+
+@pytest.mark.parametrize("fault", sampled(faults.FAULTS, 5))
+def test_the_table_of_faults_is_what_is_measured(fault: str) -> None:
+    """On other seeds, as far as so many runs can tell."""
+    runs = 100 if thorough() else 2
+    measured = _measured(fault, range(faults.FIRST_SEED - runs, faults.FIRST_SEED))
+    rows = [row for row in faults.table() if row.fault == fault]
+    assert rows
+    for row in rows:
+        documented = round(row.percent * row.runs / 100)
+        assert faults.chance(measured[row.outcome], runs, documented, row.runs) >= UNLIKELY, row
 
 
 def test_a_bar_of_thousands_of_runs_is_judged() -> None:

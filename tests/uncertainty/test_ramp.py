@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from streameval import PrePeriod, compare
+from streameval import ComparisonReport, PrePeriod, compare
 from streameval.accumulator.kinds import experiment as kept
 from streameval.analyses.experiments.comparison import contrast_of
 from streameval.analyses.experiments.course import lift_error
@@ -156,6 +156,16 @@ def test_values_of_a_ramp_follow_from_the_lists_of_each_user(tmp_path: Path) -> 
     control, treatment = by_hand(events)
     assert (present(row.control), present(row.treatment)) == exactly(control, treatment)
     assert (row.days, row.daily, row.weekly) == ((), (), ())
+    early = [event for event in events if event["ts"] < BEGIN + 5 * DAY]
+    until = compare(path, "ctr", **how, until=date(2026, 3, 5))["ctr"]
+    assert (present(until.control), present(until.treatment)) == exactly(*by_hand(early))
+    by_country = compare(path, "ctr", **how, by="country")
+    assert isinstance(by_country, ComparisonReport)
+    countries = [of for of in by_country.values() if of.segment in ("de", "fr")]
+    assert countries
+    for of in countries:
+        of_country = [event for event in events if event["country"] == of.segment]
+        assert (present(of.control), present(of.treatment)) == exactly(*by_hand(of_country))
     live = ctr_of(report_of(counted(events, shares=RAMP, since=None, pre_period=0)))
     assert (live.control, live.treatment, live.lift_low) == (
         row.control,
