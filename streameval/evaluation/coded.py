@@ -20,6 +20,8 @@ def encoded(chunks: Sequence[Any], joined: Callable[[Sequence[Any]], Any]) -> An
         chunks: each of integers or text, or a dictionary of these.
         joined: puts the distinct ids of all chunks into one array.
     """
+    if len(chunks) == 1 and not arrow().types.is_dictionary(chunks[0].type):
+        return plain_array(chunks[0]).dictionary_encode()
     parts = [_as_dictionary(chunk) for chunk in chunks]
     words = joined([plain_array(part.dictionary) for part in parts]).dictionary_encode()
     code_of, codes, start = _codes(words), [], 0

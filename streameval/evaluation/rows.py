@@ -198,7 +198,8 @@ class SideReader:
         # What a mapping lists are ids.
         separator = "" if self._has_usual_names else options.separator_of(item)
         example = rows.explode(user, item, separator)
-        if rows.has_separator and not self._has_usual_names:
+        given = None if self._has_usual_names else separator
+        if given is not None and rows.is_decided_by(given, item):
             self._used.add(("separator", item if item in options.separator else ""))
         if example is not None:
             self._note(
@@ -339,6 +340,10 @@ class SideReader:
         )
 
 
+_HEAD: Final = 100
+"""Cells of which a list is looked for first."""
+
+
 class _ItemRows:
     """The columns of several blocks, one after the other; then a row for each item.
 
@@ -349,7 +354,6 @@ class _ItemRows:
         owning_users: of each row before.
         owners: the row of the table that each is from.
         idle: users whose list is empty; None without lists.
-        has_separator: whether a separator that was given decided about a cell of items.
     """
 
     users: Any
@@ -357,7 +361,6 @@ class _ItemRows:
     owning_users: Any
     owners: IntArray | slice = slice(None)
     idle: Any = None
-    has_separator = False
 
     def __init__(self, path: str, blocks: Sequence[RowBlock]) -> None:
         self._path = path
@@ -365,6 +368,7 @@ class _ItemRows:
         self._fields: Mapping[str, Any] = {}
         self._lengths: IntArray | None = None
         self._padded: IntArray | None = None
+        self._dictionaries: dict[str, Any] = {}
         self._kept: Array | None = None
         self.names = list(dict.fromkeys(name for block in blocks for name in block.names))
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
@@ -398,23 +402,33 @@ class _ItemRows:
         """Whether the column of this name has lists by its type."""
         return any(is_list_type(chunk.type) for chunk in self._chunks_of(name))
 
+    def _coded(self, name: str) -> Any:
+        """A column as a dictionary; None if it has lists."""
+        if name not in self._dictionaries:
+            chunks = self._chunks_of(name)
+            are_nested = any(chunk.type.num_fields for chunk in chunks)
+            self._dictionaries[name] = None if are_nested else encoded(chunks, _concatenate)
+        return self._dictionaries[name]
+
     def _ids(self, name: str) -> Any:
         """The ids of a column as a dictionary; an error names the row."""
-        chunks = self._chunks_of(name)
-        if not any(chunk.type.num_fields for chunk in chunks):
-            return self._checked(TableColumn(self._path, name, None, self._where), chunks)
-        return id_column(self.column(name)).dictionary_encode()
+        ids = self._coded(name)
+        if ids is None:
+            return id_column(self.column(name)).dictionary_encode()
+        return _checked(TableColumn(self._path, name, None, self._where), ids)
 
-    def _checked(self, column: TableColumn, chunks: Sequence[Any]) -> Any:
-        """The ids of some arrays as a dictionary, each of whose words is checked once."""
-        ids = encoded(chunks, _concatenate)
-        words = ids.dictionary
-        if ids.null_count or user_column(column._replace(values=words)).null_count:
-            # An error names the row.
-            id_column(column._replace(values=words.take(ids.indices)))
-        if len(words):
-            return ids
-        return user_column(column._replace(values=words)).dictionary_encode()
+    def is_decided_by(self, separator: str, item: str) -> bool:
+        """Whether a separator splits a cell of text, or keeps one that looks like a list."""
+        ids = self._coded(item)
+        if ids is None or not is_text(ids.dictionary.type):
+            return False
+        has_it = arrow("compute").match_substring(ids.dictionary, separator)
+        if separator and arrow("compute").any(has_it).as_py():
+            return True
+        with suppress(InputError):
+            words = TableColumn(self._path, item, ids.dictionary, self._where)
+            return lists_in_rows(words, None)[0] is not None
+        return True
 
     def explode(self, user: str | None, item: str, separator: str | None) -> str | None:
         """Make a row for each item, of cells that may be lists of items, or of structs with one.
@@ -452,7 +466,7 @@ class _ItemRows:
             self._lengths = lengths = np.bincount(owners, minlength=len(lengths))
         self.owners = owners
         column_of_items = TableColumn(self._path, item, None, self._where_item)
-        self.items = self._checked(column_of_items, [entries])
+        self.items = _checked(column_of_items, encoded([entries], _concatenate))
         self.idle = self.users.filter(arrow().array(lengths == 0))
         self.users = self.users.take(arrow().array(self.owners))
         return example
@@ -462,19 +476,17 @@ class _ItemRows:
 
         Where the cells tell it, the distinct ones do: only a column of lists is read as text.
         """
-        chunks = self._chunks_of(item)
-        if not any(chunk.type.num_fields for chunk in chunks):
-            words = encoded(chunks, _concatenate).dictionary
-            distinct = TableColumn(self._path, item, words, self._where)
-            are_lists = True
-            with suppress(InputError):
-                are_lists = lists_in_rows(distinct, None)[0] is not None
-            if separator and is_text(words.type):
-                found = arrow("compute").match_substring(words, separator)
-                self.has_separator = are_lists or arrow("compute").any(found).as_py() is True
-            else:
-                self.has_separator = are_lists and separator == ""
-                if not are_lists or separator == "":
+        head = self._chunks_of(item)[0][:_HEAD]
+        if separator or head.type.num_fields:
+            return lists_in_rows(self.column(item), separator)
+        if separator == "" and self._coded(item) is not None:
+            return None, None
+        with suppress(InputError):
+            # Cells that are lists are mostly distinct, so that codes would only cost.
+            first = TableColumn(self._path, item, plain_array(head), self._where)
+            if lists_in_rows(first, None)[0] is None and self._coded(item) is not None:
+                words = TableColumn(self._path, item, self._coded(item).dictionary, self._where)
+                if lists_in_rows(words, None)[0] is None:
                     return None, None
         return lists_in_rows(self.column(item), separator)
 
@@ -532,6 +544,16 @@ def _before_padding(items: Any, owners: IntArray) -> Any:
     at, ends = np.arange(1, len(items) + 1), np.zeros(owners[-1] + 1, np.int64)
     np.maximum.at(ends, owners, np.where(padding.to_numpy(zero_copy_only=False), 0, at))
     return at <= ends[owners]
+
+
+def _checked(column: TableColumn, ids: Any) -> Any:
+    """A dictionary of ids, each of whose words is checked once; an error names the row."""
+    words = ids.dictionary
+    if ids.null_count or user_column(column._replace(values=words)).null_count:
+        id_column(column._replace(values=words.take(ids.indices)))
+    if len(words):
+        return ids
+    return user_column(column._replace(values=words)).dictionary_encode()
 
 
 def _without_maps(values: Any) -> Any:
