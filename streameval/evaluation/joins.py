@@ -132,6 +132,7 @@ def configured_join(
         named |= {of: name for of, name in (("user", user), ("time", time)) if name is not None}
         # A type is read where there is one, as of a record.
         named |= {"type": stream.type} if stream.type != "type" else {}
+        named["stream"] = None  # A configuration has a table for each stream.
         unit = stream.time_unit or event.time_unit
         streams.append(StreamTables(tables[name], named, unit, rule(stream)))
     return JoinInputs(first, streams, options.names)

@@ -267,10 +267,6 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     empty = partial(_empty_counts, alone, source.ids or "text")
     is_joined = setup.config is not None and setup.config.attribution is not None
     processes = 1 if is_joined else setup.options.processes
-    if processes < setup.options.processes:
-        around.note(
-            "JSON lines that [attribution] joins are counted by one process; tables by several."
-        )
     counts = _count_parts(source, empty, processes, around)
     counts.settle()
     source.used |= _used_by_metrics(setup)

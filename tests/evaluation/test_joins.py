@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,57 @@ def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) 
         for side in ("impressions", "interactions"):
             rows, *outcomes = found.outcomes[side].values()
             assert rows == sum(outcomes) == len(getattr(of, side))
+
+
+CONFIG = """
+metrics = ["ndcg@2", "value_per_list", "hit_rate(type=click)@2"]
+labels = ["variant"]
+[event]
+recommendations = "recommendations"
+time = "times"
+time_unit = "us"
+user = "users"
+[attribution]
+impressions = "shown"
+key = "{key}"
+request_id = "request_id"
+window = "30s"
+lateness = "1h"
+combine = "sum"
+[[attribution.interactions]]
+source = "clicks"
+event_id = "event_id"
+types = {{ click = 1, cart = 3 }}
+"""
+
+
+@pytest.mark.parametrize("key", ["request_id", "user_item"])
+def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path) -> None:
+    of = world(5, 60)
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG.format(key=key))
+    for name, rows, table in (
+        ("shown", of.impressions, of.shown),
+        ("clicks", of.interactions, of.acts.rename_columns({"user": "users"})),
+    ):
+        needed = {"users", "times", "request_id", "event_id", "recommendations"} & {
+            *table.column_names
+        }
+        keep = [all(row[name] is not None for name in needed) for row in rows]
+        # Of what a record of JSON lines must have.
+        chosen = [dict(row) for row, kept in zip(rows, keep, strict=True) if kept]
+        chosen.sort(key=lambda row: row["times"])
+        lines = [json.dumps({k: v for k, v in row.items() if v is not None}) for row in chosen]
+        (tmp_path / f"{name}.ndjson").write_text("\n".join(lines))
+        parquet.write_table(table.filter(pa.array(keep)), tmp_path / f"{name}.parquet")
+    lines_found, found = (
+        evaluate([tmp_path / f"shown.{end}", tmp_path / f"clicks.{end}"], config=config)
+        for end in ("ndjson", "parquet")
+    )
+    assert len(found) == 12
+    assert {name: repr(reading) for name, reading in found.items()} == {
+        name: repr(reading) for name, reading in lines_found.items()
+    }
 
 
 SHOWN = {"request_id": ["r1"], "recommendations": [["a"]], "times": [0], "user": ["u1"]}
