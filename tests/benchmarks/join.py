@@ -7,15 +7,19 @@ import resource
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
 
+from streameval.attribution import Attribution, joined
 from streameval.config.config import Config
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions, Key
+from streameval.partials import partials
 from streameval.sources.options import FilesOptions
 from tests.batches import batch_of
 
@@ -121,6 +125,27 @@ def one_user() -> None:
     )
 
 
+def tables() -> None:
+    """Print what a join of tables costs, alone and with counting, also with one user."""
+    for key, users in (("request_id", 50_000), ("user_item", 50_000), ("user_item", 1)):
+        sides: dict[str, list[Any]] = {SHOWN.topic: [], DONE.topic: []}
+        for _, log, value in records(OF_ONE, users, clicked=0.67):
+            row = msgspec.json.decode(value)
+            sides[log.topic].append({**row, "times": 1_000 * row["ts"]})
+        shown, clicks = (pa.Table.from_pylist(rows) for rows in sides.values())
+        sides.clear()
+        rule = Attribution(key=cast("Key", key), lateness="1m", types={"click": 1.0})
+        began = time.process_time()
+        lists = joined(shown, clicks, rule).lists
+        alone = time.process_time() - began
+        _ = partials([lists], *config("30m").metrics, by=["variant"])
+        counted = time.process_time() - began
+        print(
+            f"tables, {key}, {users:,} users, {OF_ONE:,} lists: {alone:.2f} s alone, "
+            f"{counted:.2f} s with counting"
+        )
+
+
 def memory() -> None:
     """Print memory and state of lists that stay open for a day."""
     joined = joining("24h")
@@ -148,6 +173,7 @@ def _resident() -> int:
 
 
 def main() -> None:
+    tables()
     memory()
     speed()
     one_user()
