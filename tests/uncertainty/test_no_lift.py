@@ -84,6 +84,8 @@ def test_an_arm_without_a_click_is_worse_and_breaks_its_guardrail() -> None:
         f"{math.floor(-1000 * row.lift_high) / 10} %."
     )
     assert (row.days_left, row.detectable) == (None, None)
+    notes = report(Experiment(), of_ctr(control, lost)).checks.notes
+    assert any(row.sentence.startswith(f"{note}. If they are, ") for note in notes)
     row = _report(lost, control)
     assert (row.verdict, row.guardrail_verdict, row.lift) == ("better", "kept", None)
     assert row.text.startswith("treatment is better: by at least 0.09")

@@ -83,7 +83,7 @@ from streameval.analyses.experiments.verdicts import (
     is_kept,
     unlike_lifts,
 )
-from streameval.analyses.experiments.words import in_words
+from streameval.analyses.experiments.words import in_words, without_value
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.labels import NOT_VALUES, Labels
@@ -524,6 +524,7 @@ class _Comparisons:
             ]
             read = [*(["clicks_per_user"] if self.has(LISTS_PER_USER) else []), "hit_rate"]
             yield from unlike_lengths(name, control, lengths, ratios, read)
+        yield from (without_value(row, control) for row in rows if row.expected is not None)
         yield from one_account(rows, users)
         if self.has(LISTS_PER_USER):
             begun = [arm for arm in self._arms.values() if arm.audience.lists]

@@ -294,13 +294,18 @@ def _sentence(row: Compared, control: str) -> str:
         state = _NOTHING if row.open_reason == OpenReason.NO_VALUE else verdict_text(row)
         return f"{state}: {_open_clause(row, control)}"
     if row.expected is not None:
-        lost = control if (row.control or 0.0) <= 0 else row.variant
-        return (
-            f"{row.metric} of {lost} is 0, where {figure(row.expected)} was expected: check that "
-            f"its interactions are recorded. If they are, {row.text}."
-        )
+        return f"{without_value(row, control)}. If they are, {row.text}."
     how = "differs from" if row.verdict == Verdict.DIFFERENT else f"is {row.verdict} than"
     return f"{row.variant} {how} {control}: {bound_text(row)}{_without_lift(row, control)}."
+
+
+def without_value(row: Compared, control: str) -> str:
+    """That the values of an arm are all 0, in a row that has what was expected."""
+    lost, expected = control if (row.control or 0.0) <= 0 else row.variant, row.expected or 0.0
+    return (
+        f"{row.metric} of {lost} is 0, where {figure(expected)} was expected: check that its "
+        "interactions are recorded"
+    )
 
 
 def _without_lift(row: Compared, control: str) -> str:
