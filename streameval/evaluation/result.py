@@ -93,11 +93,13 @@ class FileCounts:
         is_unread = unread >= FEWEST and unread > counts.tally.consumed / 2
         self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
+        # Whoever reads the rows again joins them again.
+        self._outcomes = [*source.outcomes]
 
     @property
     def outcomes(self) -> Mapping[str, OutcomeCounts]:
         """The outcomes of the rows of a join of tables, by stream; empty without one."""
-        return dict(zip(self.setup.given.stream_names, self._source.outcomes, strict=True))
+        return dict(zip(self.setup.given.stream_names, self._outcomes, strict=True))
 
     @property
     def clock(self) -> int | None:

@@ -44,6 +44,7 @@ def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) 
             processes=processes,
         )
         assert bits(found.accumulator()) == bits(whole)
+        assert len(found.values(library="pyarrow")) == found.outcomes["impressions"]["counted"]
         for side in ("impressions", "interactions"):
             rows, *outcomes = found.outcomes[side].values()
             assert rows == sum(outcomes) == len(getattr(of, side))
