@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.effort import sampled, thorough
+from tests.house.checkout import ROOT
 from tests.simulation import (
     activity,
     adjusted,
@@ -105,3 +106,13 @@ def test_a_bar_of_thousands_of_runs_is_judged() -> None:
 @pytest.mark.parametrize("seed", range(200, 205))
 def test_a_mistake_is_found_in_any_world(name: str, seed: int) -> None:
     assert any(not bar.passed for bar in Simulation(seed, 100, MISTAKES[name]).bars())
+
+
+def test_the_page_says_what_was_measured_of_decisions() -> None:
+    page = (ROOT / "docs/explanation/uncertainty.md").read_text(encoding="utf-8")
+    table = page.partition("| promise | before | now |\n|---|---:|---:|\n")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert [name for name, *_ in rows] == [*deciding.PROMISES]
+    for name, before, now in rows:
+        assert deciding.promised(name, now).passed, now
+        assert before != now
