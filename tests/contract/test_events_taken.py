@@ -228,6 +228,7 @@ def test_an_invalid_batch_is_refused_before_it_is_counted(batch: Any) -> None:
     assert accumulator.state_dict() == _counted()
 
 
+@pytest.mark.filterwarnings("ignore:3 of 6 gains are below 0")
 @pytest.mark.parametrize(
     "gains",
     [
