@@ -523,7 +523,12 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         ...     [row.lists for row in stored(path)]
         [1]
     """
-    top = fspath(path)
+    try:
+        top = fspath(path)
+    except TypeError as error:
+        raise SourceError(
+            f"{path}", f"no rows of streameval.partials: {error}", "give a path"
+        ) from error
     paths = [top]
     if is_remote(top) or Path(top).is_dir():
         files = partial_files(top)
