@@ -137,7 +137,7 @@ def lifts_alone(
     return lifts
 
 
-class Pace(NamedTuple):
+class Arrivals(NamedTuple):
     """How many users come.
 
     Attributes:
@@ -159,7 +159,7 @@ class Pace(NamedTuple):
         return missing / self.new if self.new else None if missing else 0.0
 
 
-def pace_of(audiences: Sequence[Audience], days: IntArray) -> Pace | None:
+def pace_of(audiences: Sequence[Audience], days: IntArray) -> Arrivals | None:
     """The pace of the users of several variants, or of all; None with fewer than 4 days.
 
     `days`: with lists, ascending.
@@ -169,7 +169,7 @@ def pace_of(audiences: Sequence[Audience], days: IntArray) -> Pace | None:
     half = days.size // 2
     new = sum(float((arm.first >= days[half]).sum()) * (2**64 / arm.threshold) for arm in audiences)
     users = sum(arm.users for arm in audiences)
-    return Pace(users, new / (days.size - half), int(days.size))
+    return Arrivals(users, new / (days.size - half), int(days.size))
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +186,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     days: int
 
 
-def outlook_of(contrast: Contrast, settings: Settings, pace: Pace) -> Outlook:
+def outlook_of(contrast: Contrast, settings: Settings, pace: Arrivals) -> Outlook:
     """The users at whom the half width of the lift's interval is the configured precision."""
     if settings.look is not None:
         settings = settings._replace(look=settings.look.last)
