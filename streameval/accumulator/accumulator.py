@@ -144,8 +144,8 @@ class Accumulator:
     """What appends an event without a look at it; False for one that must be looked at."""
 
     _method: IntervalMethod | None
-    _next_check: tuple[int, int, str | None]
-    """After so many changes, up to so many lists, the warning is this."""
+    _next_check: tuple[int, int, int, str | None]
+    """After so many changes, up to so many lists, and after the last check as many, the warning."""
 
     def __init__(
         self,
@@ -388,14 +388,20 @@ class Accumulator:
 
     def _current_warning(self) -> str | None:
         """`advice`, which is looked for again when there is more to see."""
-        changes, lists, warning = self._next_check
+        changes, lists, wait, earlier = self._next_check
         if self._changes == changes and self.lists <= lists:
-            return warning
+            return earlier
         if self.lists < advice.fewest_lists(self.metrics, self.context):
             warning = self.doubts.warning(self.metrics)
         else:
             warning = self.advice()
-        self._next_check = self._changes, self.lists + self.lists // _CHECKED, warning
+        # A warning that stands is looked for at the next event, and then at growing distances.
+        longest = self.lists // _CHECKED
+        if warning is None:
+            wait = longest
+        else:
+            wait = 0 if earlier is None else min(2 * wait + 1, longest)
+        self._next_check = self._changes, self.lists + wait, wait, warning
         return warning
 
     def merge(self, other: Accumulator) -> None:
@@ -587,7 +593,7 @@ class Accumulator:
         self._table, self._lists = table, lists
         self._guard = Guard(WeakMethod(self._check_each))
         self._blocks = Blocks(self._plan)
-        self._means, self._next_check = None, (0, -1, None)
+        self._means, self._next_check = None, (0, -1, 0, None)
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
