@@ -597,7 +597,10 @@ def _delimiter(head: bytes, options: Options) -> str:
         # The other file may have another one.
         if named.encode() in head.split(b"\n", 1)[0]:
             return named
-    return next((sign for sign in "\t,;" if len(_first_row(head, sign)) > 1), ",")
+    fields = {sign: len(_first_row(head, sign)) for sign in "\t,;"}
+    # A field may have another sign, such as a decimal comma beside semicolons.
+    as_named = [sign for sign in fields if fields[sign] == len(options.header or ()) > 1]
+    return next(chain(as_named, (sign for sign in fields if fields[sign] > 1)), ",")
 
 
 def _first_row(head: bytes, delimiter: str) -> list[str]:

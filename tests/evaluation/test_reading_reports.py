@@ -53,6 +53,13 @@ REPORTS = [
         {"header": NAMES},
     ),
     Report(
+        "commas in the fields of a file of semicolons without names",
+        ("shown.csv", "1;a,b;x\n1;c;y\n"),
+        {"1": ["a,b"]},
+        1.0,
+        {"header": ["user", "item", "title"], "columns": {"score": None}},
+    ),
+    Report(
         "a quote that begins a cell of a TSV swallows no row",
         {"1": ['"Foo'], "2": ["b"], "3": ['c"'], "4": ["d"]},
         ("truth.tsv", 'user\titem\n1\t"Foo\n2\tb\n3\tc"\n4\td\n'),
