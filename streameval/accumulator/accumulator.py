@@ -145,7 +145,7 @@ class Accumulator:
 
     _method: IntervalMethod | None
     _next_check: tuple[int, int, int, str | None]
-    """After so many changes, up to so many lists, and after the last check as many, the warning."""
+    """Changes at the last check, lists at the next one, lists between both, and the warning."""
 
     def __init__(
         self,
@@ -397,10 +397,8 @@ class Accumulator:
             warning = self.advice()
         # A warning that stands is looked for at the next event, and then at growing distances.
         longest = self.lists // _CHECKED
-        if warning is None:
-            wait = longest
-        else:
-            wait = 0 if earlier is None else min(2 * wait + 1, longest)
+        next_wait = 0 if earlier is None else min(2 * wait + 1, longest)
+        wait = longest if warning is None else next_wait
         self._next_check = self._changes, self.lists + wait, wait, warning
         return warning
 
