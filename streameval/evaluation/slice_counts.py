@@ -20,7 +20,7 @@ from streameval.engine.partition import Tally, limited_times
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
 from streameval.engine.windows.family import FamilySpec
-from streameval.engine.windows.labels import NO_CAP, Folding, Labels, segment_of
+from streameval.engine.windows.labels import NO_CAP, Folding, Labels, labels_at, segment_of
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.report import SpanReadings, snapshot_of
@@ -48,30 +48,35 @@ class Cell(NamedTuple):
     start: int | None
 
 
+class _Numbers(dict[Cell, int]):
+    """Numbers of cells, in the order of their first events.
+
+    A key is found by its labels and start; only a new one becomes a `Cell`.
+    """
+
+    def __missing__(self, cell: tuple[Labels, int | None]) -> int:
+        return self.setdefault(Cell(*cell), len(self))
+
+
 class _Cells:
     """The table of a family, with a cell for each slice and span."""
 
     def __init__(self, spec: FamilySpec, segment: str | None) -> None:
         self.spec, self.segment = spec, segment
         self.table = spec.table.empty()
-        self.numbers: dict[Cell, int] = {}
+        self.numbers = _Numbers()
         self.by_start: dict[int | None, dict[int, Labels]] = {}
-
-    def number_of(self, cell: Cell) -> int:
-        return self.numbers.setdefault(cell, len(self.numbers))
 
     def of(self, lists: Decoded, starts: Sequence[int] | None) -> int | IntArray:
         """The cell of each list."""
         columns = self.spec.columns
         if not columns and starts is None:
-            return self.number_of(Cell((), None))
+            return self.numbers[Cell((), None)]
         labels: Iterable[Labels] = repeat(())
         if columns and lists.dimensions is not None:
-            labels = lists.dimensions
-            if columns != tuple(range(len(lists.dimensions[0]))):
-                labels = [tuple([values[at] for at in columns]) for values in lists.dimensions]
-        keys = zip(labels, starts or repeat(None, len(lists.batch)), strict=False)
-        return np.array([self.number_of(Cell(*key)) for key in keys], np.int64)
+            labels = labels_at(lists.dimensions, columns)
+        keys: Iterator[Any] = zip(labels, starts or repeat(None, len(lists.batch)), strict=False)
+        return np.array([*map(self.numbers.__getitem__, keys)], np.int64)
 
     def settle(self) -> None:
         """Count label values above the limits together, alike in all spans; sort the slices."""
@@ -80,7 +85,7 @@ class _Cells:
             folding = Folding(self.spec.folding, len(self.spec.columns))
             for labels in sorted({cell.labels for cell in self.numbers}):
                 folding.admit(labels)
-            before, self.numbers = self.numbers, {}
+            before, self.numbers = self.numbers, _Numbers()
             renamed: dict[int, int] = {}
             for cell, number in before.items():
                 settled = Cell(folding.settled(cell.labels), cell.start)
@@ -216,7 +221,7 @@ class SliceCounts:
         for family, (cells, content) in zip(self._families, dumped.families, strict=True):
             if cells:
                 part = family.table.empty()
-                part.load(content, [*map(family.number_of, cells)])
+                part.load(content, [*map(family.numbers.__getitem__, cells)])
                 family.table.add(part)
         self.tally.add(dumped.tally)
         self.doubts.add(dumped.doubts)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress, islice
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -287,12 +287,11 @@ class FilesSource:
 def numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
     """Lines as records, the first at offset `start`; blank lines only advance the offset."""
     numbers = range(start, start + len(lines))
-    values = [line for line in filter(None, lines) if not line.isspace()]
-    offsets: Sequence[int] = numbers
-    if not values:
-        offsets = []
-    elif len(values) < len(lines):
-        offsets = [n for n in compress(numbers, lines) if not lines[n - start].isspace()]
+    values, offsets = lines, cast("Sequence[int]", numbers)
+    # A line without white space around it is not copied.
+    contents = [*map(bytes.strip, lines)]
+    if not all(contents):
+        values, offsets = [*compress(lines, contents)], [*compress(numbers, contents)]
     return RecordBatch(
         partition=partition,
         values=values,

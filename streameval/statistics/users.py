@@ -117,6 +117,10 @@ def users_of(batch: Batch, cells: IntArray, times: IntArray | None) -> ListUsers
 
     `times`: event time of each list, microseconds; None without event time.
     """
+    days = np.zeros(len(batch), np.int64) if times is None else times // _DAY
+    if batch.users is None and batch.event_ids is None:
+        hashes, nobody = np.repeat(user_hashes([""]), len(batch)), np.zeros(len(batch), np.bool_)
+        return ListUsers(cells, hashes, named=nobody, grouped=nobody, days=days)
     ids: Sequence[Any] = batch.users or [None] * len(batch)
     named = grouped = np.ones(len(batch), np.bool_)
     if None in ids:
@@ -125,7 +129,6 @@ def users_of(batch: Batch, cells: IntArray, times: IntArray | None) -> ListUsers
         ids = [event if user is None else user for user, event in pairs]
         grouped = np.array([user_or_event is not None for user_or_event in ids])
         ids = ["" if user_or_event is None else user_or_event for user_or_event in ids]
-    days = np.zeros(len(batch), np.int64) if times is None else times // _DAY
     return ListUsers(cells, user_hashes(ids), named, grouped, days)
 
 

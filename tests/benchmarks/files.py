@@ -12,9 +12,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.benchmarks import traffic
+from tests.benchmarks.timing import range_of
 
 EVENTS = int(os.environ.get("STREAMEVAL_EVENTS", "10_000_000"))
 ROUNDS = 7
@@ -150,12 +150,8 @@ def _print_processes() -> None:
     walls = sorted(first.wall / two.wall for first, two in rounds)
     free = sorted(first.cpu / (start + (two.cpu - start) / 2) for first, two in rounds)
     print(f"{EVENTS:,} events, {len(METRICS)} metrics; load {os.getloadavg()[0]:.1f}")
-    print(f"two are {_text(walls)} times as fast as one by elapsed time,")
-    print(f"{_text(free)} times by CPU time, as on two idle cores")
-
-
-def _text(ratios: Sequence[float]) -> str:
-    return f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    print(f"two are {range_of(walls)} times as fast as one by elapsed time,")
+    print(f"{range_of(free)} times by CPU time, as on two idle cores")
 
 
 def _run(path: Path, processes: int) -> Run:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -26,3 +27,8 @@ def best_of(
             task()
             best[name] = min(best[name], clock() - start)
     return best
+
+
+def range_of(ratios: Sequence[float]) -> str:
+    """The median of ratios, their minimum and maximum."""
+    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
