@@ -84,7 +84,7 @@ def _loaded(name: str) -> Any:
         command = typer.main.get_command(alone)
     for each in (command, *getattr(command, "commands", {}).values()):
         for parameter in each.params:
-            vars(parameter)["display_type_rich"] = partial(_value_word, parameter)
+            parameter.display_type_rich = partial(_value_word, parameter)
     return command
 
 

@@ -16,8 +16,9 @@ def main() -> NoReturn:
     is_daemon = sys.argv[1:2] in (["run"], ["serve"])
     if os.getpid() == 1 or is_daemon:
         # Linux ignores these in the first process of a container by default.
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has one of them
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _exit_of_daemon if is_daemon else _exit)
     try:
         from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted

@@ -33,7 +33,7 @@ def encoded(chunks: Sequence[Any], joined: Callable[[Sequence[Any]], Any]) -> An
     return _dictionary_of(words.dictionary, np.concatenate(codes))
 
 
-def merged(arrays: Sequence[Any], *, integers: bool = False) -> tuple[Any, list[IntArray]]:
+def merge_coded(arrays: Sequence[Any], *, integers: bool = False) -> tuple[Any, list[IntArray]]:
     """The distinct ids of several dictionaries, in order of first appearance, and each row's code.
 
     `integers`: whether ids of text become integers.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.coded import merged
+from streameval.evaluation.coded import merge_coded
 from streameval.evaluation.files import listing
 from streameval.evaluation.options import InputError, Named, Note
 from streameval.events import Id
@@ -95,8 +95,8 @@ class UserLabels:
                 label=repr(label),
                 columns=";".join(known).replace(".;", ";"),
             )
-        ids, of_users = merged([table.users for table in having])
-        words, of_words = merged([table.texts[label] for table in having])
+        ids, of_users = merge_coded([table.users for table in having])
+        words, of_words = merge_coded([table.texts[label] for table in having])
         names, values = list(map(str, ids.to_pylist())), words.to_pylist()
         size = max(1, len(values))
         pairs = np.unique(np.concatenate(of_users) * size + np.concatenate(of_words))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from streameval.decoding.fields import EventFields
-from streameval.evaluation.coded import are_in, codes_in, merged
+from streameval.evaluation.coded import are_in, codes_in, merge_coded
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
 from streameval.evaluation.options import InputError, Note, Setting, Ties
@@ -54,10 +54,10 @@ class Joined:
         self.uses_ties = recommendations.worth is not None and not recommendations.by_rank
         sides = (recommendations, truth)
         idle = [side.idle for side in sides if side.idle is not None]
-        users, user_codes = merged([*(side.users for side in sides), *idle])
+        users, user_codes = merge_coded([*(side.users for side in sides), *idle])
         has_integers = any(arrow().types.is_integer(side.users.type.value_type) for side in sides)
         self._users = _as_integers(users) if has_integers else users
-        self._items, self._of = merged([side.items for side in sides], integers=integers)
+        self._items, self._of = merge_coded([side.items for side in sides], integers=integers)
         self.is_integer = bool(arrow().types.is_integer(self._items.type))
         self._by, idle_codes = user_codes[:2], iter(user_codes[2:])
         present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]

@@ -17,7 +17,7 @@ import numpy as np
 
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.cells import ListColumn, is_list_type, is_text, lists_in_rows
-from streameval.evaluation.coded import encoded, merged
+from streameval.evaluation.coded import encoded, merge_coded
 from streameval.evaluation.events import (
     id_column,
     label_codes,
@@ -731,7 +731,7 @@ def read_trec(path: str, role: Role) -> Side:
 def common_topics(results: Side, qrels: Side) -> tuple[Side, Side, int]:
     """The rows of topics in both files, and the number of other topics."""
     sides = (results, qrels)
-    topics, codes = merged([side.users for side in sides])
+    topics, codes = merge_coded([side.users for side in sides])
     both = np.ones(len(topics), np.bool_)
     for of_side in codes:
         both &= np.bincount(of_side, minlength=len(topics)) > 0

@@ -124,7 +124,9 @@ def test_an_example_says_what_it_needs(path: Path) -> None:
     needs = re.findall(r"# dependencies = \[(.*)\]", text)
     imports = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
     others = imports & {"fastapi", "confluent_kafka", "streameval"}
-    assert {name.replace("_", "-") for name in others} <= set(re.findall(r'"([\w-]+)"', needs[0]))
+    assert {name.replace("_", "-") for name in others} <= set(
+        re.findall(r'"([\w-]+)(?:\[[^"]*\])?"', needs[0])
+    )
 
 
 COUNT = "streameval_hit_rate_count{k=10}"
