@@ -20,11 +20,13 @@ from streameval.evaluation.configuration import with_ids
 from streameval.evaluation.report import SpanReadings
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, first_letters
-from streameval.evaluation.sources import EventSource
+from streameval.evaluation.sources import EventSource, added
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
 from streameval.events.records import Owner, Partition
 from streameval.join.frontend import CopartitionedOwner, JoinStats
+from streameval.join.options import OutcomeCounts
+from streameval.join.state import JoinedState
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
@@ -83,6 +85,18 @@ class EngineCounts:
         for _ in ingest_records(records, self.ingest):
             self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
             yield records.bytes_read
+
+    @property
+    def outcomes(self) -> Mapping[str, OutcomeCounts]:
+        """See `SliceCounts`."""
+        options = self._config.attribution
+        if options is None:
+            return {}
+        whole = [OutcomeCounts() for _ in options.names]
+        for state in self.ingest.partitions.values():
+            if isinstance(state, JoinedState):
+                whole = added(whole, state.outcomes)
+        return dict(zip(options.names, whole, strict=True))
 
     def dump(self) -> DumpedEngine:
         """See `SliceCounts.dump`."""

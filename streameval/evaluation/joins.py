@@ -54,12 +54,15 @@ class StreamTables(NamedTuple):
         columns: field -> column, where it has no usual name; None where there is none.
         unit: of event times that are numbers; None for microseconds.
         rule: the rules of the join, with the types and gains of this stream.
+        required: ids without which a row is invalid, besides the key: as in a record, those that a
+            configuration names.
     """
 
     tables: Sequence[Table]
     columns: Mapping[str, str | None]
     unit: TimeUnit | None
     rule: Attribution
+    required: Sequence[str] = ()
 
 
 class JoinInputs(NamedTuple):
@@ -124,6 +127,7 @@ def configured_join(
         columns | {"request_id": shown.event_id},
         event.time_unit,
         rule(None),
+        [] if shown.event_id is None else ["request_id"],
     )
     streams = []
     for name, stream in zip(options.names[1:], options.interactions, strict=True):
@@ -134,7 +138,8 @@ def configured_join(
         named |= {"type": stream.type} if stream.type != "type" else {}
         named["stream"] = None  # A configuration has a table for each stream.
         unit = stream.time_unit or event.time_unit
-        streams.append(StreamTables(tables[name], named, unit, rule(stream)))
+        required = [] if stream.event_id is None else ["event_id"]
+        streams.append(StreamTables(tables[name], named, unit, rule(stream), required))
     return JoinInputs(first, streams, options.names)
 
 
@@ -149,7 +154,7 @@ def read_impressions(stream: StreamTables, options: Options, others: Sequence[st
             lists.has_bars = lists.note_bars(shown)
             kept |= _keys(block, columns)
             kept |= {"recommendations": lists.read(shown)}
-            kept |= {"times": _times(block.column(columns["time"]), stream.unit)}
+            kept["times"] = _times_of(block, columns, stream)
             tables.append(arrow().table(kept))
     return concatenated(*tables)
 
@@ -160,7 +165,7 @@ def read_interactions(stream: StreamTables, options: Options) -> Any:
     for table in stream.tables:
         for block, columns in _blocks(table, stream, options, "interactions", ()):
             rows = _keys(block, columns)
-            rows["times"] = _times(block.column(columns["time"]), stream.unit)
+            rows["times"] = _times_of(block, columns, stream)
             rows["item"] = user_column(block.column(columns["item"]))
             for role in set(columns) & {"type", "event_id", "stream"}:
                 values = block.column(columns[role])
@@ -256,6 +261,15 @@ def _keys(block: RowBlock, columns: Mapping[str, str]) -> dict[str, Any]:
         for role, name in names.items()
         if role in columns
     }
+
+
+def _times_of(block: RowBlock, columns: Mapping[str, str], stream: StreamTables) -> Any:
+    """The event times of rows; null also for rows without a required id, which are invalid."""
+    times, compute = _times(block.column(columns["time"]), stream.unit), arrow("compute")
+    for role in stream.required:
+        present = compute.is_valid(user_column(block.column(columns[role])))
+        times = compute.if_else(present, times, arrow().scalar(None, times.type))
+    return times
 
 
 def _times(values: TableColumn, unit: TimeUnit | None) -> Any:

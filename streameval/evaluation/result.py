@@ -81,6 +81,7 @@ class FileCounts:
         used: the settings that decided something; for `note_idle`.
         is_doubtful: whether most records are no JSON objects, most of those with interactions are
             invalid, or most do not join.
+        outcomes: of the rows or records of a join, by stream; empty without one.
     """
 
     def __init__(self, setup: Setup, source: EventSource, counts: _Counts) -> None:
@@ -94,12 +95,8 @@ class FileCounts:
         self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
         # Whoever reads the rows again joins them again.
-        self._outcomes = [*source.outcomes]
-
-    @property
-    def outcomes(self) -> Mapping[str, OutcomeCounts]:
-        """The outcomes of the rows of a join of tables, by stream; empty without one."""
-        return dict(zip(self.setup.given.stream_names, self._outcomes, strict=True))
+        of_tables = dict(zip(setup.given.stream_names, source.outcomes, strict=True))
+        self.outcomes: Mapping[str, OutcomeCounts] = counts.outcomes or of_tables
 
     @property
     def clock(self) -> int | None:
@@ -299,7 +296,10 @@ def _join_notes(given: Given, source: EventSource) -> Iterator[str]:
     for at, (name, counts) in enumerate(zip(given.stream_names, source.outcomes, strict=True)):
         if counts.invalid:
             number = f"{counts.invalid:,} of {counts.records:,} rows of {name}"
-            needs = "a key, a time, a list or an item, a type where types are named, finite gains"
+            needs = (
+                "a key, a time, a list or an item, each id that a configuration names, a type "
+                "where types are named, and finite gains"
+            )
             yield f"{number} are invalid and left out; a row needs {needs}."
         outcomes: dict[str, int] = {outcome: getattr(counts, outcome) for outcome in OUTCOMES}
         health = StreamHealth(name=name, outcomes=outcomes, open=0, outside=counts.outside)

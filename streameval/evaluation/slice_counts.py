@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from streameval.evaluation.events import span_starts
 from streameval.evaluation.report import SpanReadings, snapshot_of
 from streameval.evaluation.sources import Events, EventSource
 from streameval.events.records import Partition
+from streameval.join.options import OutcomeCounts
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals, Kind
 from streameval.statistics.matching import Search, matched, widest
@@ -126,7 +128,10 @@ class SliceCounts:
         letters: the first record of each reason for which one is no event.
         doubts: about a sample of the events.
         newest: largest event time, microseconds; None without any.
+        outcomes: of records that are joined while they are counted, by stream; here none are.
     """
+
+    outcomes: Mapping[str, OutcomeCounts] = MappingProxyType({})
 
     def __init__(
         self,
