@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
 from streameval.evaluation.files import LINES, TABLES, Table, is_table
-from streameval.evaluation.joins import configured_join, event_fields_of
+from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
 from streameval.evaluation.options import InputError, Options
 from streameval.evaluation.sources import Given, usual_user
 from streameval.events.errors import UsageError, suggestion
@@ -117,10 +118,14 @@ def _for_files(config: Config, given: Given, options: Options) -> Config:
         config = replace(config, metrics=["hits"])  # until those named replace it
     if not given.names and config.source.has_files:
         return config
+    if config.attribution is not None and given.kind == "joined":
+        # Its tables replace the streams in `as_join`.
+        paths = list(chain.from_iterable(config.attribution.streams))
+        return replace(config, source=FilesOptions(paths=paths))
     config = replace(config, source=_source(given))
     if given.is_pair:
         return replace(config, attribution=None)
-    if config.attribution is None or given.kind == "joined":
+    if config.attribution is None:
         return config
     is_files = all(isinstance(table, str) for table in given.tables)
     if given.is_columns and not (given.kind == "tables" and is_files):
@@ -156,7 +161,9 @@ def as_join(given: Given, config: Config) -> tuple[Given, Config]:
     The configuration then counts the lists of the join.
     """
     attribution, paths = config.attribution, list(given.names or config.source.logs)
-    if attribution is not None and given.kind != "joined" and all(map(is_table, paths)):
+    if attribution is not None and given.kind == "joined":
+        given = given._replace(events=_as_configured(given.events, attribution, config))
+    elif attribution is not None and all(map(is_table, paths)):
         tables: Mapping[str, Sequence[Table]] = {
             stream[0]: stream for stream in attribution.streams
         }
@@ -166,6 +173,29 @@ def as_join(given: Given, config: Config) -> tuple[Given, Config]:
     given = given._replace(events=given.events._replace(config=config))
     event = event_fields_of(config.event)
     return given, msgspec.structs.replace(config, attribution=None, event=event)
+
+
+def _as_configured(
+    inputs: JoinInputs, attribution: AttributionOptions, config: Config
+) -> JoinInputs:
+    """The tables that a caller gave, joined as a configuration says."""
+    if inputs.has_rule:
+        raise InputError("{attribution} and [attribution] of {config}; give one of them.")
+    first, *others = attribution.names
+    streams = {
+        _stem(name): stream.tables
+        for name, stream in zip(inputs.names[1:], inputs.interactions, strict=True)
+    }
+    if len(others) == len(streams) == 1:
+        streams = {_stem(others[0]): inputs.interactions[0].tables}
+    by_stem = {_stem(name): name for name in others}
+    if {*by_stem} != {*streams}:
+        raise InputError(
+            "[attribution] joins {wanted}; give {interactions} as a mapping with these names.",
+            wanted=", ".join(map(repr, by_stem)),
+        )
+    tables = {by_stem[stem]: of for stem, of in streams.items()}
+    return configured_join(attribution, config.event, {first: inputs.impressions.tables, **tables})
 
 
 def _stem(path: str) -> str:

@@ -54,6 +54,7 @@ class StreamTables(NamedTuple):
         columns: field -> column, where it has no usual name; None where there is none.
         unit: of event times that are numbers; None for microseconds.
         rule: the rules of the join, with the types and gains of this stream.
+        is_configured: whether a configuration names the columns, not `columns`.
         required: ids without which a row is invalid, besides the key: as in a record, those that a
             configuration names.
     """
@@ -62,6 +63,7 @@ class StreamTables(NamedTuple):
     columns: Mapping[str, str | None]
     unit: TimeUnit | None
     rule: Attribution
+    is_configured: bool = False
     required: Sequence[str] = ()
 
 
@@ -70,12 +72,14 @@ class JoinInputs(NamedTuple):
 
     Attributes:
         names: of the streams, impressions first.
+        has_rule: whether the caller gave a rule.
         config: the configuration that says so; None without.
     """
 
     impressions: StreamTables
     interactions: Sequence[StreamTables]
     names: Sequence[str]
+    has_rule: bool = False
     config: Config | None = None
 
     @property
@@ -127,7 +131,8 @@ def configured_join(
         columns | {"request_id": shown.event_id},
         event.time_unit,
         rule(None),
-        [] if shown.event_id is None else ["request_id"],
+        is_configured=True,
+        required=[] if shown.event_id is None or options.key == "request_id" else ["request_id"],
     )
     streams = []
     for name, stream in zip(options.names[1:], options.interactions, strict=True):
@@ -139,7 +144,11 @@ def configured_join(
         named["stream"] = None  # A configuration has a table for each stream.
         unit = stream.time_unit or event.time_unit
         required = [] if stream.event_id is None else ["event_id"]
-        streams.append(StreamTables(tables[name], named, unit, rule(stream), required))
+        streams.append(
+            StreamTables(
+                tables[name], named, unit, rule(stream), is_configured=True, required=required
+            )
+        )
     return JoinInputs(first, streams, options.names)
 
 
@@ -241,12 +250,21 @@ def _columns_of(
         if present and not is_off:
             yield field, present[0]
         elif field in required or (named is not None and field != "user"):
-            raise InputError(
-                "{problem}; name the one that holds the {field} with {column}.",
-                problem=f"{path} ({where}): no column {candidates[-1]!r}; {listing(names)}",
-                field=field,
-                column=column(field),
-            )
+            side = "" if path == where else f" ({where})"
+            problem = f"{path}{side}: no column {candidates[-1]!r}; {listing(names)}"
+            problem += f"; name the one that holds the {field}"
+            if stream.is_configured:
+                raise InputError(
+                    "{problem} in {section}.", problem=problem, section=_section(field, where)
+                )
+            raise InputError("{problem} with {column}.", problem=problem, column=column(field))
+
+
+def _section(field: str, where: str) -> str:
+    """The table of a configuration that names the column of a field."""
+    if where == "interactions":
+        return "[[attribution.interactions]]"
+    return "[attribution]" if field == "request_id" else "[event]"
 
 
 def _ids_column(stream: StreamTables, options: Options) -> ListColumn:

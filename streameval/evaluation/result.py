@@ -23,6 +23,7 @@ from streameval.engine.snapshot import StreamHealth
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.fields import lacking_field
+from streameval.evaluation.joins import JoinInputs
 from streameval.evaluation.options import (
     Named,
     NoEventsError,
@@ -279,6 +280,8 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     if not counts.tally.valid:
         if (warning := counts.warning()) is not None:
             around.note(warning)
+        for text in _join_notes(setup.given, source):
+            around.note(text)
         raise NoEventsError(setup.given.names)
     for text in (*counts.advice(), *_join_notes(setup.given, source)):
         around.note(text)
@@ -296,16 +299,28 @@ def _join_notes(given: Given, source: EventSource) -> Iterator[str]:
     for at, (name, counts) in enumerate(zip(given.stream_names, source.outcomes, strict=True)):
         if counts.invalid:
             number = f"{counts.invalid:,} of {counts.records:,} rows of {name}"
-            needs = (
-                "a key, a time, a list or an item, each id that a configuration names, a type "
-                "where types are named, and finite gains"
-            )
+            needs = ", ".join(_needs(given.events, at))
             yield f"{number} are invalid and left out; a row needs {needs}."
         outcomes: dict[str, int] = {outcome: getattr(counts, outcome) for outcome in OUTCOMES}
         health = StreamHealth(name=name, outcomes=outcomes, open=0, outside=counts.outside)
         by_request = given.events.impressions.rule.key == "request_id"
         if at and (warning := health.warning(by_request=by_request)) is not None:
             yield warning
+
+
+def _needs(inputs: JoinInputs, at: int) -> Iterator[str]:
+    """What a row of a stream needs, impressions first."""
+    stream = inputs.interactions[at - 1] if at else inputs.impressions
+    yield "request_id" if stream.rule.key == "request_id" else "user"
+    yield "time"
+    yield from stream.required
+    if not at:
+        yield "recommendations"
+        return
+    yield "item"
+    if stream.rule.types:
+        yield "type"
+    yield "and a finite gain if it has one"
 
 
 def _used_by_metrics(setup: Setup) -> set[Named]:

@@ -32,7 +32,6 @@ from streameval.evaluation.joins import (
     JoinBucket,
     JoinInputs,
     StreamTables,
-    configured_join,
     divide,
     empty_lists,
     opened,
@@ -295,33 +294,14 @@ def join_given(
     streams = {name: _tables_of(str(name), of) for name, of in named.items()}
     shown = _tables_of("impressions", impressions)
     names = [table_name(table) for tables in (shown, *streams.values()) for table in tables]
-    joined, config = None, None
-    if options.config is not None:
-        from streameval.config import load  # noqa: PLC0415  large
-
-        config = load(options.config)
-    if config is not None and config.attribution is not None:
-        if rule is not None:
-            raise InputError("{attribution} and [attribution] of {config}; give one of them.")
-        wanted = config.attribution.names[1:]
-        if len(wanted) == len(streams) == 1:
-            streams = dict(zip(wanted, streams.values(), strict=True))
-        if {*wanted} != {*streams}:
-            raise InputError(
-                "[attribution] joins {wanted}; give {interactions} as a mapping with these names.",
-                wanted=", ".join(map(repr, wanted)),
-            )
-        tables = {config.attribution.names[0]: shown, **streams}
-        joined = configured_join(config.attribution, config.event, tables)
-    else:
-        rule = rule or Attribution()
-        columns = {name: of for name, of in options.columns.items() if name in FIELDS_OF_JOINS}
-        unit = options.time_unit
-        joined = JoinInputs(
-            StreamTables(shown, columns, unit, rule),
-            [StreamTables(tables, columns, unit, rule) for tables in streams.values()],
-            ["impressions", *map(str, streams)],
-        )
+    columns = {name: of for name, of in options.columns.items() if name in FIELDS_OF_JOINS}
+    unit, of = options.time_unit, rule or Attribution()
+    joined = JoinInputs(
+        StreamTables(shown, columns, unit, of),
+        [StreamTables(tables, columns, unit, of) for tables in streams.values()],
+        ["impressions", *map(str, streams)],
+        has_rule=rule is not None,
+    )
     return Given("joined", names, joined)
 
 

@@ -137,7 +137,7 @@ class JoinedTables(NamedTuple):
             of interactions with a type): a table for `evaluate`, `partials` and
             `Accumulator.update_many`.
         impressions: outcome of each row, a code of ROW_OUTCOMES.
-        interactions: likewise.
+        interactions: the same of interactions.
         outside: whether each interaction counts, with an item that its list did not show.
         hidden_losses: whether each list has an item with gains above and below 0, of which the
             largest counts.
@@ -240,7 +240,7 @@ class OpenRows(NamedTuple):
 
     Attributes:
         impressions: rows that are open, and kept ones that later rows may repeat; None without any.
-        interactions: likewise.
+        interactions: the same of interactions.
         until: no row before it is accepted, microseconds; None before the first step.
 
     Example:
@@ -778,6 +778,7 @@ def _named(table: Any, name: str, where: str) -> Any:
     except InvalidEventError as error:
         called = "user" if name == "users" else name
         detail = error.detail.replace("the table has", f"{where} have").replace(name, called)
+        detail = detail.replace("its columns", "their columns")
         raise InvalidEventError(error.reason, detail) from None
 
 

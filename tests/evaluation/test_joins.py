@@ -12,7 +12,12 @@ from pyarrow import csv, parquet
 
 from streameval import evaluate
 from streameval.attribution import Attribution, joined
-from streameval.events.errors import InvalidEventError, StreamevalError
+from streameval.evaluation.options import InputError, NoEventsError
+from streameval.events.errors import (
+    InvalidEventError,
+    StreamevalError,
+    SuspiciousEventsWarning,
+)
 from streameval.partials import Cell, merged, partials
 from tests.contract.laws import bits
 from tests.join.worlds import world
@@ -95,6 +100,16 @@ def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path
     assert {name: repr(reading) for name, reading in found.items()} == {
         name: repr(reading) for name, reading in lines_found.items()
     }
+    clicks = of.acts.rename_columns({"user": "users"})
+    tables_found = evaluate(impressions=of.shown, interactions=clicks, config=config)
+    assert bits(tables_found.accumulator(variant="x")) == bits(found.accumulator(variant="x"))
+    assert [*tables_found.outcomes] == ["shown", "clicks"]
+    with pytest.raises(InputError, match=r"attribution= and .* give one of them"):
+        evaluate(
+            impressions=of.shown, interactions=clicks, config=config, attribution=Attribution()
+        )
+    with pytest.raises(InputError, match="joins 'clicks'; give interactions= as a mapping"):
+        evaluate(impressions=of.shown, interactions={"a": clicks, "b": clicks}, config=config)
     assert [*found.outcomes.values()] == [*lines_found.outcomes.values()]
     assert all(of["invalid"] > 2 for of in found.outcomes.values())
 
@@ -145,3 +160,26 @@ def test_files_with_other_columns_are_refused_and_with_more_columns_are_read(
     parquet.write_table(pa.table({**SHOWN, "request_id": [2]}), second)
     with pytest.raises(InvalidEventError, match="unlike columns"):
         evaluate("mrr", impressions=[first, second], interactions=clicks)
+
+
+def test_an_error_says_where_a_column_is_named_and_what_rows_need(tmp_path: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG.format(key="user_item"))
+    nobody = pa.array([None], pa.string())
+    clicks = pa.table({"item": ["a"], "times": [1], "users": ["u1"], "event_id": ["e"]})
+    shown = pa.table({**SHOWN, "variant": ["x"]}).rename_columns({"user": "users"})
+    with pytest.raises(InputError, match=r"column 'event_id'.*in \[\[attribution.interactions\]\]"):
+        evaluate(impressions=shown, interactions=clicks.drop_columns("event_id"), config=config)
+    with pytest.raises(InputError, match=r"column 'request_id'.*in \[attribution\]"):
+        evaluate(impressions=shown.drop_columns("request_id"), interactions=clicks, config=config)
+    with pytest.raises(InputError, match=r"column 'user'.*with columns=\{'user': 'NAME'\}"):
+        evaluate(
+            "mrr",
+            impressions=shown,
+            interactions=clicks.drop_columns("users"),
+            attribution=Attribution(key="user_item"),
+        )
+    lost = shown.set_column(0, "request_id", [nobody])
+    text = "1 of 1 rows of impressions are invalid and left out; a row needs request_id, time, rec"
+    with pytest.warns(SuspiciousEventsWarning, match=text), pytest.raises(NoEventsError):
+        evaluate("mrr", impressions=lost, interactions=pa.table(CLICKS))
