@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
-from typing import Final, NamedTuple
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeAlias
 
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.format import CheckpointDraft, Header, Part
@@ -79,17 +80,30 @@ class _Trouble:
             self._log(LogEvent("info", "checkpoints recovered", {"after_seconds": seconds}))
 
 
+_Write: TypeAlias = Callable[[], list[DurableCheckpoint]]
+_Steps: TypeAlias = Generator[_Write, list[DurableCheckpoint], None]
+
+
 class _Round:
     """A round that is written.
 
     Attributes:
         encoded: number of partitions that the worker has begun.
+        steps: the procedure, which waits for what was written.
+        job: writes.
     """
+
+    steps: _Steps
 
     def __init__(self, partitions: Sequence[PartitionCheckpoints]) -> None:
         self.partitions = partitions
         self.encoded = 0
         self.job: Future[list[DurableCheckpoint]] = Future()
+
+    def go_on(self, written: list[DurableCheckpoint]) -> None:
+        """Do the steps after the write."""
+        with suppress(StopIteration):
+            self.steps.send(written)
 
 
 class CheckpointScheduler:
@@ -185,7 +199,8 @@ class CheckpointScheduler:
         """
         # They have no record, so no dead letter: those of others may wait.
         begun = _Round(partitions)
-        self._note_durable(self._copied(begun, None, lambda: False)(), begun)
+        begun.steps = self._checkpoint(begun, None, commit=False)
+        begun.go_on(next(begun.steps)())
 
     def save(self, partitions: Collection[PartitionCheckpoints]) -> None:
         """Save changed partitions within the budget."""
@@ -246,30 +261,50 @@ class CheckpointScheduler:
         partitions: Sequence[PartitionCheckpoints],
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Copy all at once, so that pending counts are settled once, and begin to write."""
+        """Copy, and let the worker write; `enough`: see `_checkpoint`."""
         began = self._clock.busy()
         started = self._round = _Round(partitions)
-        save = self._copied(started, self._letters, enough)
+        started.steps = self._checkpoint(started, self._letters, enough)
+        write = next(started.steps)
         copying = self._clock.busy() - began
 
         def measured() -> list[DurableCheckpoint]:
             # Waiting for a disk costs nothing.
             began = self._clock.busy()
             try:
-                return save()
+                return write()
             finally:
                 self._spent = copying + self._clock.busy() - began
 
         started.job = self._worker.submit(measured)
 
-    def _copied(
-        self, started: _Round, letters: DeadLetters | None, enough: Callable[[], bool]
-    ) -> Callable[[], list[DurableCheckpoint]]:
-        """Copy the states of a round; returns a function that writes the copies, on any thread."""
-        at = self._clock.wall()
+    def _checkpoint(
+        self,
+        started: _Round,
+        letters: DeadLetters | None,
+        enough: Callable[[], bool] = lambda: False,
+        *,
+        commit: bool = True,
+    ) -> _Steps:
+        """One round of checkpoints, from the counts in memory to the offsets in Kafka.
+
+        What is committed is written, and what is written has its dead letters. So a crash between
+        two steps repeats records, and loses and doubles none.
+
+        Args:
+            started: the round.
+            letters: flushed before the states are written; None if they may wait.
+            enough: whether the partitions that are left must wait; asked before each.
+            commit: whether the offsets are committed at once.
+
+        Yields:
+            The function that writes the copies, for any thread; `send` takes what it returns.
+        """
+        # 1. Copy the states of all partitions at once, so that pending counts are settled once.
+        at, held = self._clock.wall(), self._store.held
         copies = {
             checkpoints.plan.place: checkpoints.copied(
-                self._settings, at, held=checkpoints.plan.place in self._store.held
+                self._settings, at, held=checkpoints.plan.place in held
             )
             for checkpoints in started.partitions
         }
@@ -279,15 +314,30 @@ class CheckpointScheduler:
             started.encoded += 1
             return enough()
 
-        def save() -> list[DurableCheckpoint]:
-            # Dead letters below the offsets must be durable first.
+        def write() -> list[DurableCheckpoint]:
+            # 2. Make the dead letters below the offsets durable.
             if letters is not None:
                 letters.flush()
+            # 3. Write the copies into one file, and sync it.
             drafts = [draft for draft, _ in copies.values()]
             saved = self._store.save(drafts, owned, out_of_time)
             return [durable() for place, (_, durable) in copies.items() if place in saved]
 
-        return save
+        written = yield write
+        # 4. Note where a restart would go on, and which offsets that allows to commit.
+        of_place = {checkpoints.plan.place: checkpoints for checkpoints in started.partitions}
+        for saved in written:
+            checkpoints = of_place[saved.place]
+            # A partition that was lost meanwhile is another's to commit.
+            if self._owned.get(checkpoints.partition) is checkpoints:
+                # A copy of what was taken over has nothing to commit.
+                is_new = saved.offset != checkpoints.offset
+                checkpoints.note_durable(saved)
+                if is_new and saved.offset >= checkpoints.counted:
+                    self._committer.add(checkpoints.partition, saved)
+        # 5. Commit these offsets; once they are accepted, the counters show the evidence below.
+        if commit:
+            self._committer.commit(wait=False)
 
     def _take(self, done: _Round, seconds: float) -> None:
         """Handle the round in progress; it stays in progress if it takes longer than this."""
@@ -305,7 +355,6 @@ class CheckpointScheduler:
             for checkpoints in done.partitions:
                 checkpoints.forget_last()
         else:
-            self._note_durable(durable, done)
             self._written_at = self._clock.monotonic()
             self.last_success = self._clock.wall()
             self.trouble.note_success()
@@ -313,21 +362,9 @@ class CheckpointScheduler:
             if self._cleanup_failure is not None and before is None:
                 fields = {"problem": self._cleanup_failure}
                 self._log(LogEvent("warning", "older checkpoints were not removed", fields))
-            self._committer.commit(wait=False)
+            done.go_on(durable)
         self._round = None
         self._pace.note(self._spent)
-
-    def _note_durable(self, durable: Sequence[DurableCheckpoint], done: _Round) -> None:
-        of_place = {checkpoints.plan.place: checkpoints for checkpoints in done.partitions}
-        for saved in durable:
-            checkpoints = of_place[saved.place]
-            # A partition that was lost meanwhile is another's to commit.
-            if self._owned.get(checkpoints.partition) is checkpoints:
-                # A copy of what was taken over has nothing to commit.
-                is_new = saved.offset != checkpoints.offset
-                checkpoints.note_durable(saved)
-                if is_new and saved.offset >= checkpoints.counted:
-                    self._committer.add(checkpoints.partition, saved)
 
 
 class PartitionCheckpoints:
