@@ -107,7 +107,8 @@ def _with_paths_below(path: Path, config: Config) -> Config:
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
     source, there = config.source.below(path.parent)
-    attribution = config.attribution and config.attribution.renamed(there)
+    paths = {name: [path] for name, path in there.items()}
+    attribution = config.attribution and config.attribution.renamed(paths)
 
     def below(table: msgspec.Struct | None) -> msgspec.Struct | None:
         if table is None:

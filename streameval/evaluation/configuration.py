@@ -138,21 +138,25 @@ def _for_files(config: Config, given: Given, options: Options) -> Config:
 def _streams_as_files(
     config: Config, attribution: AttributionOptions, paths: Sequence[str]
 ) -> Config:
-    """A file replaces the stream of its name: "clicks.ndjson.gz" the topic "clicks"."""
+    """Files replace the stream of their name, or of that of their folder.
+
+    "clicks.ndjson.gz" belongs to the topic "clicks", as do "clicks/part-0.parquet" and others.
+    """
     by_stem = {_stem(name): name for stream in attribution.streams for name in stream}
-    files = {by_stem.get(_stem(path)): path for path in paths}
+    files: dict[str, list[str]] = {}
     for path in paths:
-        if _stem(path) not in by_stem:
+        stems = [stem for stem in (_stem(path), Path(path).parent.name) if stem in by_stem]
+        if not stems:
             stream_names, hint = ", ".join(by_stem), suggestion(_stem(path), by_stem)
             problem = f"[attribution] joins no stream of this name, only {stream_names}.{hint}"
             raise UsageError(f"{path}: {problem}")
+        files.setdefault(by_stem[stems[0]], []).append(path)
     missing = [name for name in by_stem.values() if name not in files]
     if missing:
         names = ", ".join(map(repr, missing))
         problem = f"[attribution] also joins {names}; give a file of that name, like"
         raise UsageError(f"{problem} {_stem(missing[0])}.ndjson.")
-    paths_of = {name: path for name, path in files.items() if name is not None}
-    return msgspec.structs.replace(config, attribution=attribution.renamed(paths_of))
+    return msgspec.structs.replace(config, attribution=attribution.renamed(files))
 
 
 def as_join(given: Given, config: Config) -> tuple[Given, Config]:

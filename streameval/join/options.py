@@ -258,10 +258,10 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         by_request = "request_id" if self.key == "request_id" else None
         return msgspec.structs.replace(event, event_id=self.request_id or by_request)
 
-    def renamed(self, names: Mapping[str, str]) -> AttributionOptions:
-        """The options with renamed topics or files; other names stay."""
+    def renamed(self, names: Mapping[str, Sequence[str]]) -> AttributionOptions:
+        """The options with other topics or files in place of some; other names stay."""
         impressions, *others = [
-            [names.get(name, name) for name in stream] for stream in self.streams
+            [new for name in stream for new in names.get(name, [name])] for stream in self.streams
         ]
         streams = zip(self.interactions, others, strict=True)
         interactions = [

@@ -91,10 +91,12 @@ def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path
             for row in sorted(rows, key=lambda row: row["times"] or 0)
         ]
         (tmp_path / f"{name}.ndjson").write_text("\n".join(lines))
-        parquet.write_table(table, tmp_path / f"{name}.parquet")
+        (tmp_path / name).mkdir()
+        parquet.write_table(table.slice(0, 31), tmp_path / f"{name}/part-0.parquet")
+        parquet.write_table(table.slice(31), tmp_path / f"{name}/part-1.parquet")
     lines_found, found = (
-        evaluate([tmp_path / f"shown.{end}", tmp_path / f"clicks.{end}"], config=config)
-        for end in ("ndjson", "parquet")
+        evaluate([tmp_path / f"shown{end}", tmp_path / f"clicks{end}"], config=config)
+        for end in (".ndjson", "")
     )
     assert len(found) == 12
     assert {name: repr(reading) for name, reading in found.items()} == {
