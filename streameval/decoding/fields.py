@@ -64,7 +64,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         type: an object's type of interaction.
         types: type -> gain of an interaction of that type without a gain of its own; other types
             do not count, and one without a type is invalid. None counts each type alike.
-        combine: worth of several interactions with one item: the largest, or the sum.
+        combine: gain of several interactions with one item: the largest, or the sum.
         user: who saw the list; unknown if absent, null or empty.
         time: event time.
         time_unit: unit of `time`, required with it. Timestamps of an Avro or Protobuf schema are

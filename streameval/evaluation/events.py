@@ -246,6 +246,8 @@ class EventRows:
             ]
         if needs.types and TYPED in block.names:
             columns[TYPED] = block.rows[TYPED]
+        if columns.keys() & {"gains", TYPED}:
+            self.used.add(("combine", None))
         if (user := self._user(block.names)) is not None:
             columns["users"] = user_column(block.column(user))
         if needs.times and fields.time is not None and fields.time_unit is not None:

@@ -63,6 +63,10 @@ def event_fields(
             check_field(field, [*known, *more, f"{_PER_ITEM}NAME", *labels])
         if field == "gains":
             named[field] = name
+        if name is None and field in ("recommendations", "interactions"):
+            raise InputError(
+                "{column}: every event has {field}.", column=column(field), field=field
+            )
         if name is None or field in ("time", "gains"):
             continue
         if field in labels:

@@ -13,7 +13,7 @@ import numpy as np
 
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.evaluation.cells import ListColumn
-from streameval.evaluation.events import time_column, user_column
+from streameval.evaluation.events import time_column, user_column, uses_of_time
 from streameval.evaluation.files import (
     RowBlock,
     Table,
@@ -24,7 +24,7 @@ from streameval.evaluation.files import (
     listing,
     parts_of,
 )
-from streameval.evaluation.options import InputError, Options, column
+from streameval.evaluation.options import InputError, Named, Options, column
 from streameval.events.arrow import in_microseconds
 from streameval.events.errors import InvalidEventError
 from streameval.events.times import END_TIME, FIRST_TIME
@@ -152,12 +152,18 @@ def configured_join(
     return JoinInputs(first, streams, options.names)
 
 
-def read_impressions(stream: StreamTables, options: Options, others: Sequence[str]) -> Any:
-    """Impressions as `attribution.joined` takes them; `others`: columns to keep, where there."""
-    tables = []
+def read_impressions(
+    stream: StreamTables, options: Options, others: Sequence[str]
+) -> tuple[Any, set[Named]]:
+    """Impressions as `attribution.joined` takes them, and the settings that decided how.
+
+    `others`: columns to keep, where there.
+    """
+    tables, used = [], set[Named]()
     for table in stream.tables:
         lists = _ids_column(stream, options)
         for block, columns in _blocks(table, stream, options, "impressions", others):
+            used |= _uses(block, columns, stream)
             kept = {name: block.rows[name] for name in others if name in block.names}
             shown = block.column(columns["recommendations"])
             lists.has_bars = lists.note_bars(shown)
@@ -165,14 +171,18 @@ def read_impressions(stream: StreamTables, options: Options, others: Sequence[st
             kept |= {"recommendations": lists.read(shown)}
             kept["times"] = _times_of(block, columns, stream)
             tables.append(arrow().table(kept))
-    return concatenated(*tables)
+        if lists.has_separator:
+            name = stream.columns.get("recommendations") or "recommendations"
+            used.add(("separator", name if name in options.separator else ""))
+    return concatenated(*tables), used
 
 
-def read_interactions(stream: StreamTables, options: Options) -> Any:
-    """Interactions as `attribution.joined` takes them."""
-    tables = []
+def read_interactions(stream: StreamTables, options: Options) -> tuple[Any, set[Named]]:
+    """Interactions as `attribution.joined` takes them, and the settings that decided how."""
+    tables, used = [], set[Named]()
     for table in stream.tables:
         for block, columns in _blocks(table, stream, options, "interactions", ()):
+            used |= _uses(block, columns, stream)
             rows = _keys(block, columns)
             rows["times"] = _times_of(block, columns, stream)
             rows["item"] = user_column(block.column(columns["item"]))
@@ -183,7 +193,17 @@ def read_interactions(stream: StreamTables, options: Options) -> Any:
             if "gain" in columns:
                 rows["gain"] = _gains(block.column(columns["gain"]))
             tables.append(arrow().table(rows))
-    return concatenated(*tables)
+    return concatenated(*tables), used
+
+
+def _uses(block: RowBlock, columns: Mapping[str, str], stream: StreamTables) -> set[Named]:
+    """The settings that decide how a block is read."""
+    absent = {field for field, name in stream.columns.items() if name is None}
+    return {
+        *(("columns", field) for field in columns.keys() | absent),
+        *((name, None) for name in block.used),
+        *uses_of_time(block.column(columns["time"])),
+    }
 
 
 def divide(

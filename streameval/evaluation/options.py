@@ -214,20 +214,21 @@ _IDLE: Final = {
     "header": "each file has names in its first line",
     "delimiter": "no first line has it",
     "ties": "the recommendations have no scores to be equal",
+    "combine": "no gains are read, of which an item may have several",
     "processes": "one process counts what cannot be split, such as one file of text, or two tables",
     "catalog": "no metric here reads it",
 }
 """Why a setting changed nothing; inputs of metrics as the catalogue."""
 
 
-def named_settings(options: Options) -> dict[Named, Setting]:
+def _named_settings(options: Options) -> dict[Named, Setting]:
     """The settings that may decide nothing, as they were given."""
     named: dict[Named, Setting] = {
         ("columns", field): column(field, name or "") for field, name in options.columns.items()
     }
     for key, sign in options.separator.items():
         named["separator", key] = Setting("separator", sign, key or None)
-    for name in ("time_unit", "delimiter", "ties"):
+    for name in ("time_unit", "delimiter", "ties", "combine"):
         if (text := getattr(options, name)) is not None:
             named[name, None] = Setting(name, text)
     if options.header is not None:
@@ -245,7 +246,7 @@ def idle_notes(options: Options, used: Collection[Named]) -> Iterator[Note]:
 
     `used`: those that decided something, when all was read and counted.
     """
-    for at, setting in named_settings(options).items():
+    for at, setting in _named_settings(options).items():
         if at not in used:
             why = _IDLE.get(at[0], _IDLE["catalog"])
             if at[0] == "separator" and not options.separator[at[1] or ""]:

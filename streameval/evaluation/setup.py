@@ -34,6 +34,7 @@ from streameval.evaluation.options import (
 )
 from streameval.evaluation.rows import FIELDS_OF_ROWS, check_field
 from streameval.evaluation.sources import (
+    ONLY_TREC_PAIRS,
     EventSource,
     EventTables,
     Given,
@@ -205,7 +206,7 @@ class Setup(NamedTuple):
             typed_metric=next((x.text for x in self.metrics if x.values.get("type")), None),
         )
         if given.kind == "lines":
-            return Lines(given.events, fields, self.labels, options.columns)
+            return Lines(given.events, fields, self.labels, options)
         if given.kind == "tables":
             rows = EventRows(fields, self.labels, needs, options)
             return EventTables(given.events, rows, options)
@@ -264,8 +265,9 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
     given, config = as_join(given, config)
     notes = []
     if given.is_pair:
-        if config.windows is not None or config.segments or config.dedup is not None:
-            notes = ["windows, segments and dedup need events; rows of items have none."]
+        of_events = (config.windows, config.segments or None, config.dedup, config.event.types)
+        if any(of is not None for of in of_events):
+            notes = ["windows, segments, dedup and types need events; rows of items have none."]
         config = of_rows(config, options.by)
     if given.is_columns and config.event.rankers:
         raise UsageError("lists of rankers are read from JSON lines, not from tables.")
@@ -295,6 +297,8 @@ def refuse_idle(options: Options, *runs: Given) -> None:
         ties = ("ties",) if kinds == {"aligned"} else ()
         refuse_given(options, (*OF_FILES, *ties), " is for files and frames; these have none.")
         refuse_given(options, ("combine",), " is for rows and records; here an item has one gain.")
+    if options.form == "trec" and "pair" not in kinds:
+        raise InputError(ONLY_TREC_PAIRS)
     if "joined" in kinds:
         refuse_given(options, ("combine",), " is in {attribution} of a join.")
     if kinds == {"lines"} and any(given.names for given in runs):

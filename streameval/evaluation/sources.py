@@ -39,7 +39,7 @@ from streameval.evaluation.joins import (
     read_interactions,
 )
 from streameval.evaluation.labels import LabelRows, UserLabels
-from streameval.evaluation.options import InputError, Named, Note, Options, named_settings
+from streameval.evaluation.options import InputError, Named, Note, Options
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.rows import (
     Role,
@@ -78,6 +78,8 @@ _FORMS: Final = (
     "a path, a frame, a mapping of users, a list for each user, or a matrix of scores with truth="
 )
 
+
+ONLY_TREC_PAIRS: Final = "{form=trec} is for two files, the results and the qrels of trec_eval."
 
 _NAME: Final = re.compile(r"[^.\[\]]+")
 
@@ -460,17 +462,22 @@ class Lines:
         paths: Sequence[str],
         fields: EventFields,
         labels: Sequence[str],
-        columns: Mapping[str, str | None],
+        options: Options,
     ) -> None:
         self.names = self.parts = paths
         self.ids: IdKind | None = "integer" if fields.ids == "integer" else "text"
         self.used: set[Named] = set()
+        names: list[tuple[Named, str | None]] = [
+            (("columns", field), name) for field, name in options.columns.items()
+        ]
+        # Objects have a gain each, of 1 if not of their own.
+        names += [(("combine", None), name) for name in (fields.interaction_item, fields.gains)]
         # The last name of a path like payload.items[].id, as the text of a record has it.
-        self._unseen = {
-            field: f'"{_NAME.findall(name)[-1]}"'.encode()
-            for field, name in columns.items()
+        self._unseen = [
+            (setting, f'"{_NAME.findall(name)[-1]}"'.encode())
+            for setting, name in names
             if name and _NAME.search(name)
-        }
+        ]
         if fields.time is not None:
             self.used.add(("time_unit", None))
         self._fields, self._labels = fields, labels
@@ -500,11 +507,11 @@ class Lines:
             file.close()
 
     def _note_fields(self, values: Sequence[bytes | None]) -> None:
-        """Note which of the fields that were named some record has, by its text."""
-        for field, name in [*self._unseen.items()]:
+        """Note which of the settings some record has a field for, by its text."""
+        for setting, name in [*self._unseen]:
             if any(value is not None and name in value for value in values):
-                self.used.add(("columns", field))
-                del self._unseen[field]
+                self.used.add(setting)
+                self._unseen.remove((setting, name))
 
 
 class EventTables:
@@ -548,14 +555,13 @@ class JoinSource:
         self, inputs: JoinInputs, names: Sequence[str], rows: EventRows, options: Options
     ) -> None:
         self.names, self._rows, self._rule = names, rows, inputs.impressions.rule
-        # What reads the tables of a join refuses columns that they lack.
-        of_tables = msgspec.structs.replace(options, inputs={}, processes=1)
-        self.used: set[Named] = {*named_settings(of_tables)}
-        shown = read_impressions(inputs.impressions, options, rows.other_columns(self._rule.per))
-        streams = [
-            Stream(read_interactions(stream, options), stream.rule)
-            for stream in inputs.interactions
-        ]
+        others = rows.other_columns(self._rule.per)
+        shown, self.used = read_impressions(inputs.impressions, options, others)
+        streams = []
+        for stream in inputs.interactions:
+            table, used = read_interactions(stream, options)
+            streams.append(Stream(table, stream.rule))
+            self.used |= used
         self.outcomes: Sequence[OutcomeCounts] = [OutcomeCounts() for _ in (shown, *streams)]
         empty = empty_lists(shown, self._rule)
         rows.find_kind([TablePart(Frame("impressions", empty), 0, kind=empty.schema)])
@@ -597,6 +603,8 @@ class JoinSource:
             if any(hidden):
                 batch = msgspec.structs.replace(decoded.batch, hidden_losses=hidden)
                 decoded = msgspec.structs.replace(decoded, batch=batch)  # noqa: PLW2901  the same rows
+            # Here all times are microseconds.
+            self.used |= self._rows.used - {("time_unit", None)}
             yield _with_records(decoded, Partition(frame.name, number), first, size)
 
 
@@ -695,6 +703,7 @@ def joined_rows(
     ids: IdKind = "integer" if joined.is_integer else "text"
     notes += joined.notes
     used |= {("ties", None)} if joined.uses_ties else set()
+    used |= {("combine", None)} if truth.worth is not None else set()
     labels = _user_labels(given, options, joined.users, notes, used, tables)
     return EventsInMemory(given.names, spans, ids, notes, labels, used)
 
@@ -744,9 +753,7 @@ def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
             isinstance(rows, list) and isinstance(rows[0], Frame)
             for rows in (recommendations, truth)
         ):
-            raise InputError(
-                "{form=trec} is for two files, the results and the qrels of trec_eval."
-            )
+            raise InputError(ONLY_TREC_PAIRS)
         return True
     results = _only_file(recommendations)
     qrels = truth.path if isinstance(truth, Side) else _only_file(truth)

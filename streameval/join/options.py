@@ -184,7 +184,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         lateness: a record further behind its log's clock is late; one as far ahead is accepted.
         idle_timeout: stop waiting for a log without records for this long, by the wall clock;
             None: never.
-        combine: worth of several interactions with one item: the largest, or the sum.
+        combine: gain of several interactions with one item: the largest, or the sum.
         per: labels by which "user_item" attributes separately.
         max_open: most records that may wait in each partition.
         max_bytes: their largest size in memory, approximately.
