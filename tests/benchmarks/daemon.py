@@ -1,8 +1,8 @@
-"""CPU of the daemon per record of a real topic, relative to bare clients."""
+"""CPU of the daemon per record of a real topic, relative to the bare client that it reads with."""
 
 from __future__ import annotations
 
-import statistics
+import os
 import tempfile
 import time
 import uuid
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import confluent_kafka
 import kafka
@@ -25,13 +25,20 @@ from streameval.sources.options import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
 from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker
+from tests.benchmarks.timing import range_of
 from tests.kafka.topics import opened
 
-RECORDS = 2_000_000
-"""Enough for more than twenty seconds, so that checkpoints every ten seconds are written."""
+RECORDS = int(os.environ.get("STREAMEVAL_EVENTS", "2_000_000"))
+"""By default enough for more than twenty seconds, so that checkpoints every ten seconds are
+written."""
 
 PARTITIONS = 4
 ROUNDS = 3
+Client: TypeAlias = Literal["kafka-python", "confluent"]
+BARE: Mapping[Client, str] = {
+    "kafka-python": "bare kafka-python",
+    "confluent": "bare confluent-kafka",
+}
 RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
 
 
@@ -40,7 +47,7 @@ class Case(NamedTuple):
 
     metrics: Sequence[str] = RANKS
     interval: str = "10s"
-    client: str = "kafka-python"
+    client: Client = "kafka-python"
     intervals: Intervals | None = None
 
 
@@ -53,8 +60,9 @@ CASES = {
     "ranks with intervals": Case(intervals=Intervals()),
 }
 RATIOS = (
-    ("confluent", "kafka-python"),
-    *((name, "kafka-python") for name in ("the source alone", *CASES)),
+    (BARE["confluent"], BARE["kafka-python"]),
+    ("the source alone", BARE["kafka-python"]),
+    *((name, BARE[case.client]) for name, case in CASES.items()),
     ("ranks by confluent", "ranks, saved every 10 s"),
     ("ranks with intervals", "ranks, saved every 10 s"),
     ("ranks, saved every second", "ranks, saved every 10 s"),
@@ -66,8 +74,8 @@ def main() -> None:
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
         source = _filled(broker)
         tasks: dict[str, Callable[[], Cost]] = {
-            "kafka-python": partial(_bare, source),
-            "confluent": partial(_bare_confluent, source),
+            BARE["kafka-python"]: partial(_bare, source),
+            BARE["confluent"]: partial(_bare_confluent, source),
             "the source alone": partial(_read, source),
             **{name: partial(_counted, source, Path(folder), case) for name, case in CASES.items()},
         }
@@ -109,8 +117,7 @@ class _Meter:
 
 def _ratio(rounds: Sequence[Mapping[str, Cost]], numerator: str, other: str) -> str:
     """CPU of one relative to another per round: median, minimum and maximum."""
-    quotients = [cost[numerator].work / cost[other].work for cost in rounds]
-    return f"{statistics.median(quotients):.2f} ({min(quotients):.2f} to {max(quotients):.2f})"
+    return range_of([cost[numerator].work / cost[other].work for cost in rounds])
 
 
 def _filled(broker: Broker) -> KafkaOptions:

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from streameval import Accumulator
 from tests.benchmarks import traffic
+from tests.benchmarks.timing import range_of
 
 THREE = ("hit_rate@10", "mrr@10", "ndcg@10")
 NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
@@ -59,9 +60,9 @@ def main() -> None:
             )
             print(f"{kind}, {reads}: {', '.join(figures)}")
     for how, read_each in _COLD.items():
-        ratios = sorted(_cold_ratio(read_each) for _ in range(ROUNDS))
-        range_text = f"{ratios[0]:.1f} to {ratios[-1]:.1f} times the loop"
-        print(f"the first {COLD:,} events, each with {how}: {range_text}")
+        cold, warm = zip(*(_cold_and_warm(read_each) for _ in range(ROUNDS)), strict=True)
+        print(f"the first {COLD:,} events, each with {how}: {range_of(cold)} times the loop")
+        print(f"the events after them, each with {how}: {range_of(warm)} times the loop")
     for name in PEERS:
         print(f"{name}: {version(name) if _has(name) else 'not installed'}")
 
@@ -110,20 +111,21 @@ _COLD: dict[str, Callable[[Accumulator], object]] = {
 }
 
 
-def _cold_ratio(reads: Callable[[Accumulator], object]) -> float:
-    """Time of the first events, from a new accumulator on, of that of the loop."""
-    events = _clicked()[:COLD]
-    loop, accumulator = Loop(THREE), Accumulator(*THREE)
-    start = time.process_time()
-    for pair in events:
-        loop.update(*pair)
-        for name in THREE:
-            loop.read(name)
-    middle = time.process_time()
-    for pair in events:
-        accumulator.update(*pair)
-        reads(accumulator)
-    return (time.process_time() - middle) / (middle - start)
+def _cold_and_warm(reads: Callable[[Accumulator], object]) -> list[float]:
+    """Time relative to the loop: of a new accumulator's first events, and of those after them."""
+    loop, accumulator, ratios = Loop(THREE), Accumulator(*THREE), []
+    for events in (_clicked()[:COLD], _clicked()[COLD:]):
+        start = time.process_time()
+        for pair in events:
+            loop.update(*pair)
+            for name in THREE:
+                loop.read(name)
+        middle = time.process_time()
+        for pair in events:
+            accumulator.update(*pair)
+            reads(accumulator)
+        ratios.append((time.process_time() - middle) / (middle - start))
+    return ratios
 
 
 def _clicked() -> Pairs:
