@@ -13,7 +13,7 @@ from streameval.analyses.experiments.comparison import Settings, contrast_of
 from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared, decide, guardrail_verdict, is_kept
-from streameval.analyses.experiments.words import decision_lines, in_words
+from streameval.analyses.experiments.words import decision_lines, guardrail_text, in_words
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import half_width, standard_error
 from streameval.statistics.intervals import GroupSums
@@ -181,3 +181,9 @@ def test_a_guardrail_that_is_open_alone_may_be_kept_with_the_others(
     alone = {row.guardrail_verdict for row in found.rows if row.guardrail is not None}
     assert alone == {GuardrailVerdict.KEPT, GuardrailVerdict.OPEN}
     assert [each.decision for each in found.decisions] == [decision]
+    for row in found.rows:
+        if row.guardrail_verdict == GuardrailVerdict.OPEN:
+            end = " by itself; kept for the decision" if row.within_limit else " yet"
+            assert guardrail_text(row).endswith(
+                f"not enough evidence yet{end.removeprefix(' yet')}"
+            )

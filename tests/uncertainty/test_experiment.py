@@ -198,7 +198,7 @@ def test_a_variant_that_never_ran_is_reported() -> None:
     assert len(result.checks.trouble) == 1
     assert set(verdicts(result).values()) == {"too few users"}
     assert row(result, "ctr").treatment is None
-    assert row(result, "ctr").sentence == "too few users: treatment has no lists yet."
+    assert {row.sentence for row in result.rows} == {"too few users: treatment has no lists yet."}
 
 
 @pytest.mark.parametrize(("first", "share"), [(4_800, 0.03), (0, 1.0)])
@@ -296,6 +296,11 @@ def _later(table: GroupSums, first: int) -> GroupSums:
         (Experiment(guardrails={"log_loss": -0.1}), "log_loss = -0.1; give a share above 0"),
         (Experiment(shares={"control": 0, "b": 1}), "shares: control = 0; give a number above 0"),
         (Experiment(shares={"a": 1, "b": 1}), "they are of a, b; give one for 'control', too"),
+        (Experiment(shares=[]), "shares: the list is empty; give entries like"),
+        (
+            Experiment(since=date(2026, 3, 8), shares=RAMP),
+            "since: the shares changed up to 2026-03-08, so that other shares assigned",
+        ),
         (Experiment(shares=[{"control": 1.0, "b": 1.0}]), "an entry has no date; give { since ="),
         (Experiment(shares=RAMP[::-1]), "2026-03-01 follows 2026-03-08; give the oldest first"),
         (

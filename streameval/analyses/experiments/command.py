@@ -28,11 +28,9 @@ from streameval.analyses.experiments.settings import (
 )
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.analyses.experiments.words import (
-    checks_line,
+    closing,
     comparison_table,
     decision_lines,
-    guardrail_text,
-    heaviest_weight,
     opening,
 )
 from streameval.evaluation.evaluation import title_of
@@ -375,7 +373,7 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
 
 def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
-    rows, segments, checks = result.report.rows, result.report.segments, result.report.checks
+    rows, segments = result.report.rows, result.report.segments
     yield from decision_lines(result.report)
     yield from opening(result.report)
     if result.against is not None:
@@ -383,17 +381,4 @@ def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     if any(row.primary for row in rows):
         yield "* primary metric: it decides."
     yield from (comparison_table(of) for of in (rows, segments) if of)
-    yield checks_line(result.report, result.experiment)
-    yield from filter(None, (checks.period, checks.adjustment))
-    if weight := heaviest_weight(rows):
-        yield f"The group of users that weighs most: {' '.join(weight)}."
-    for note in checks.notes:
-        yield f"Note: {note}."
-    if checks.left_out:
-        yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
-    for row in rows:
-        if row.guardrail is not None:
-            yield f"{row.metric}: {guardrail_text(row)}."
-    for row in rows:
-        if row.lift_low is None and row.verdict != Verdict.DO_NOT_TRUST:
-            yield f"{row.metric} of {row.variant}: {row.sentence}"
+    yield from closing(result.report, result.experiment)

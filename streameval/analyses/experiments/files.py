@@ -402,6 +402,7 @@ def compare_variants(
         ConfigError: a primary metric, guardrail or share does not fit.
         MetricError: a metric is unknown.
     """
+    look = options.planned_look(request)
     if options.against is not None:
         counted, where = count_policies(request, options, around), "command line"
     else:
@@ -429,7 +430,6 @@ def compare_variants(
         around.note(f"{unnamed:,} lists have no {experiment.label} and are left out.")
     for text, reason in counted.left_out.items():
         around.note(f"{text} is not compared: {reason}")
-    look = options.planned_look(request)
     looks = options.looks if options.look is None else 1
     method = method_of(request, options.method, around, looks)
     # Policies have the same lists.

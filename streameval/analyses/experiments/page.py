@@ -43,7 +43,7 @@ _TONES: Final = {Decision.SHIP: "better", Decision.DO_NOT_SHIP: "worse"}
 
 
 def section(report: Report) -> str:
-    """A table of all comparisons, and the checks."""
+    """A table of all comparisons, one of each segment by itself, and the checks."""
     rows = report.rows
     named = [(row, f"{row.metric} of {row.variant} against {report.control}") for row in rows]
     return render(
@@ -54,7 +54,7 @@ def section(report: Report) -> str:
             for found, line in zip(report.decisions, decision_lines(report), strict=True)
         ],
         opening=opening(report),
-        table=_table(report) if rows else None,
+        tables=[_table(report, of) for of in (rows, report.segments) if of],
         evidence=[
             (row, *_evidence(row, name))
             for row, name in named
@@ -71,15 +71,17 @@ def section(report: Report) -> str:
     )
 
 
-def _table(report: Report) -> TextTable[Compared]:
+def _table(report: Report, rows: Sequence[Compared]) -> TextTable[Compared]:
     several = len({row.variant for row in report.rows}) > 1
-    ends = _ends(report.rows)
+    ends, divided = _ends(rows), any(row.segment is not None for row in rows)
+    segment = TextColumn[Compared]("segment", lambda row: row.segment or "")
     variant = TextColumn[Compared]("variant", lambda row: row.variant)
     columns: list[TextColumn[Compared]] = [
         TextColumn(
             "metric", lambda row: row.metric, aside=lambda row: "primary" if row.primary else ""
         ),
-        *([variant] if several else []),
+        *[segment][:divided],
+        *[variant][:several],
         TextColumn(
             "verdict",
             lambda row: row.text,
@@ -94,12 +96,13 @@ def _table(report: Report) -> TextTable[Compared]:
         ),
         TextColumn(report.control, lambda row: number(row.control), "right"),
         TextColumn(
-            "value" if several else report.rows[0].variant,
+            "value" if several else rows[0].variant,
             lambda row: number(row.treatment),
             "right",
         ),
     ]
-    return TextTable(columns, report.rows, "Variants against control")
+    title = "Variants against control"
+    return TextTable(columns, rows, f"{title} in each segment" if divided else title)
 
 
 def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from streameval.analyses.experiments.settings import DatedShares, Experiment, Sh
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Compared, VariantDecision
 from streameval.analyses.experiments.words import (
-    checks_line,
+    closing,
     comparison_table,
     decision_lines,
     opening,
@@ -184,7 +184,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     @property
     def _last_lines(self) -> list[str]:
-        return [checks_line(self._result.report, self._result.experiment), *self.notes]
+        return [*closing(self._result.report, self._result.experiment)]
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))

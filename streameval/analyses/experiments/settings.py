@@ -64,7 +64,7 @@ def plans_of(shares: Shares | DatedShares) -> list[PlannedShares]:
             _since(entry), {name: share for name, share in entry.items() if name != SINCE}
         )
         for entry in shares
-    ]
+    ] or [PlannedShares(None, {})]
 
 
 def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
@@ -176,6 +176,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             ConfigError: a metric is not compared, or a number is not valid.
         """
+        if problem := shares_problem(self.shares, self.control):
+            raise ConfigError(where, "shares", problem)
         by_name = {metric.text: metric for metric in judged_metrics(metrics)}
         for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
             for name in names:
@@ -189,14 +191,18 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+        if self.since is not None and any(day <= number_of_day(self.since) for day in self.changes):
+            found = (
+                f"the shares changed up to {self.since}, so that other shares assigned the users "
+                "who came before; leave since out: it is then the day of the first shares."
+            )
+            raise ConfigError(where, "since", found)
         if self.begins is not None and self.until is not None and self.until < self.begins:
             found = f"{self.until} is before {self.begins}, the first day; give a later one."
             raise ConfigError(where, "until", found)
         if not 0 <= self.pre_period <= _LONGEST:
             found = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
             raise ConfigError(where, "pre_period", found)
-        if problem := shares_problem(self.shares, self.control):
-            raise ConfigError(where, "shares", problem)
 
 
 def judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:

@@ -710,7 +710,8 @@ class _Comparisons:
         )
 
     def _per_user(self, arms: Sequence[Variant], counted: Counted) -> list[GroupSums]:
-        first = max(map(_first_day, arms))
+        # An arm without lists is no reason to leave out those of the other.
+        first = max((_first_day(arm) for arm in arms if arm.audience.lists), default=NEVER)
         return [
             arm.activity.per_user(arm.audience, counted, first) if arm.activity else self._nothing
             for arm in arms

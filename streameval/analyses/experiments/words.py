@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -49,13 +49,11 @@ def in_words(report: Report) -> Report:
 def _decision_text(found: VariantDecision, report: Report) -> str:
     """The decision about a variant, and why."""
     kept, reasons = _guardrails_text(found), list[str]()
-    wrong = _share_wrong(report.intervals.confidence)
     match found.decision:
         case Decision.SHIP:
-            wrong = (
-                f"at most {_share_wrong(report.intervals.confidence)} of such decisions are wrong"
-            )
-            reasons = [f"{_are(found.better, 'better')}{f' and {kept}' if kept else ''} ({wrong})"]
+            better = f"{_are(found.better, 'better')}{f' and {kept}' if kept else ''}"
+            wrong = _share_wrong(report.intervals.confidence)
+            reasons = [f"{better} (at most {wrong} of such decisions are wrong)"]
         case Decision.DO_NOT_SHIP:
             if found.worse:
                 reasons.append(_are(found.worse, "worse"))
@@ -123,6 +121,25 @@ def opening(report: Report) -> list[str]:
     if report.checks.trouble or not report.rows:
         return [f"Do not trust these numbers: {reason}." for reason in report.checks.trouble]
     return [promise(report.rows[0].kind, report.intervals.confidence, report.look)]
+
+
+def closing(report: Report, experiment: Experiment) -> Iterator[str]:
+    """What is read below the comparisons: the checks, guardrails, and why a row has no interval."""
+    rows, checks = report.rows, report.checks
+    yield checks_line(report, experiment)
+    yield from filter(None, (checks.period, checks.adjustment))
+    if weight := heaviest_weight(rows):
+        yield f"The group of users that weighs most: {' '.join(weight)}."
+    for note in checks.notes:
+        yield f"Note: {note}."
+    if checks.left_out:
+        yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
+    for row in rows:
+        if row.guardrail is not None:
+            yield f"{row.metric}: {guardrail_text(row)}."
+    for row in rows:
+        if row.lift_low is None and row.verdict != Verdict.DO_NOT_TRUST:
+            yield f"{row.metric} of {row.variant}: {row.sentence}"
 
 
 def verdict_text(row: Comparison) -> str:
@@ -225,6 +242,8 @@ def guardrail_text(row: Compared) -> str:
     if verdict in verbs:
         return f"{row.variant} {verbs[verdict]} the guardrail of {limit}"
     yet = " yet" if verdict == GuardrailVerdict.OPEN else ""
+    if row.within_limit and row.decision is not None:
+        yet += " by itself; kept for the decision"
     return f"{row.variant}, guardrail of {limit}: {verdict}{yet}"
 
 
