@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Final
@@ -20,29 +20,43 @@ from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
 from streameval.checkpoints.store import foreign
 from streameval.config import Config, load
+from streameval.config.field_check import FieldCheck, streams_of
 from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
-from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
+from streameval.config.pipeline import (
+    check_decoders,
+    decodable_batches,
+    frontend_of,
+    layout,
+    new_ingest,
+    schemas_of,
+    with_saved_depth,
+)
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import checkpoint_store, dead_letter_topics
 from streameval.engine.analysis import configured
+from streameval.engine.dead_letters import DeadLetter, decode_each, letters_of
+from streameval.engine.first_records import FirstRecords
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
 from streameval.evaluation.shell.terminal import drawn_text, quantity
 from streameval.events.errors import (
     ConfigError,
+    SourceError,
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
     without_user,
 )
-from streameval.events.records import Partition
+from streameval.events.records import Partition, RecordBatch
 from streameval.exporters.web import try_address
 from streameval.join.options import AttributionOptions
 from streameval.sources import kinds
+from streameval.sources.kinds import partials_in
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.secrets import redact
+from streameval.sources.source import Positions
 
 
 def check(
@@ -89,6 +103,10 @@ def check(
         sys.stdout.write(configuration_lines(config, settings, letters))
     if connect:
         _connect(settings, settings.source.group_of(source.cluster))
+    elif not settings.source.has_topics:
+        # A file that is not there yet is reported by --connect.
+        with suppress(SourceError):
+            _check_fields(settings)
 
 
 def _load(path: Path) -> Config:
@@ -225,8 +243,58 @@ def _connect(config: Config, group: str) -> None:
         topics, shared = dead_letter_topics(config), state is not None
         rights = kinds.rights(config.source, os.environ, topics, shared=shared)
         failed += ["allowed" for right in rights if not _succeeds("allowed", right)]
+        failed += [] if _check_fields(config) else ["fields"]
     if failed:
         raise Exit(FAILED)
+
+
+def _check_fields(config: Config) -> bool:
+    """Whether a sample of real records has every configured name; prints a line for each."""
+    if partials_in(config.source) is not None:
+        return True
+    schemas = schemas_of(config, os.environ)
+    frontend = frontend_of(config, layout(config), schemas)
+    first, fields = FirstRecords(streams_of(config)), FieldCheck(config, schemas)
+    invalid = list[DeadLetter]()
+    try:
+        for batch in decodable_batches(_sample(config.source), schemas):
+            refused = decode_each(frontend.decode, batch).invalid
+            first.add(batch, refused)
+            invalid += letters_of(batch, refused[:1])
+    finally:
+        if schemas is not None:
+            schemas.close()
+    fields.add(first.take())
+    lines = [*fields.lines(), *(f"an invalid record: {letter}" for letter in invalid[:1])]
+    with output():
+        sys.stdout.write(drawn_text(*(f"{'found':<10} {line}" for line in lines)))
+    absent = [entry.text for entry in fields.absent()]
+    report(*absent)
+    return not absent
+
+
+def _sample(options: SourceOptions) -> Iterable[RecordBatch]:
+    """Records of each log: the newest of a topic, the first of a file."""
+    if (newest := kinds.newest_records(options, os.environ)) is not None:
+        yield from newest()
+        return
+    source = kinds.build(options, os.environ)
+    source.open(Positions())
+    seen = set[Partition]()
+    try:
+        while not source.status.finished and len(seen) < _MOST_LOGS:
+            new = [batch for batch in source.poll(0) if batch.partition not in seen]
+            yield from new
+            seen.update(batch.partition for batch in new)
+            source.pause(seen)
+            if not new:
+                return
+    finally:
+        source.close()
+
+
+_MOST_LOGS: Final = 16
+"""Files that are sampled."""
 
 
 def _succeeds(name: str, attempt: Callable[[], str]) -> bool:

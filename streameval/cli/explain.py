@@ -99,7 +99,7 @@ class _ListenedJoins:
 
     def __init__(self, join: JoinFrontend, key: str) -> None:
         self.layout, self.partition_of = join.layout, join.partition_of
-        self.groups, self.apply = join.groups, join.apply
+        self.groups, self.apply, self.decode = join.groups, join.apply, join.decode
         self.joins: dict[Partition, tuple[JoinedState, KeyListener]] = {}
         self._join = join
         self._key = key

@@ -156,7 +156,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def named_values(self, name: str) -> frozenset[str]:
         """The values of a label or segment that always have their own series."""
         rankers = (SHOWN, *self.event.ranker_names) if name == RANKER else ()
-        return frozenset((*self.label_values.get(name, ()), *rankers))
+        expected = (
+            entry.value
+            for analysis, settings in configured(self)
+            for entry in analysis.expects(settings)
+            if entry.label == name
+        )
+        return frozenset((*self.label_values.get(name, ()), *rankers, *expected))
 
     def windowing(self) -> Windowing:
         """Pane, windows and lateness; without [windows], the defaults."""

@@ -135,12 +135,23 @@ def join_frontend(
     )
 
 
+def texts_of(config: Config, schemas: Schemas | None = None) -> list[ToText | None]:
+    """The converter to JSON of each stream's records; None for plain JSON."""
+    streams = () if config.attribution is None else config.attribution.interactions
+    encodings = (_encoding(config), *(_encoding(config, stream) for stream in streams))
+    return [_converter(encoding, schemas) for encoding in encodings]
+
+
+def _converter(encoding: Encoding, schemas: Schemas | None) -> ToText | None:
+    if encoding.has_schemas and schemas is not None:
+        return schemas.to_text(encoding)
+    return _to_text(encoding)
+
+
 def _frame_decoder(
     decoder: BatchDecoder[T], encoding: Encoding, schemas: Schemas | None
 ) -> BatchDecoder[T]:
-    to_text = _to_text(encoding)
-    if encoding.has_schemas and schemas is not None:
-        to_text = schemas.to_text(encoding)
+    to_text = _converter(encoding, schemas)
     return decoder if to_text is None else FramedDecoder(decoder, to_text)
 
 

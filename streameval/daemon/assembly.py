@@ -16,6 +16,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
+from streameval.config.field_check import streams_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
 from streameval.daemon.membership import MemberName
@@ -23,6 +24,7 @@ from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.capture import SnapshotCapture
 from streameval.engine.dead_letters import DeadLetters, Limits
 from streameval.engine.evidence import EvidenceReader
+from streameval.engine.first_records import FirstRecords
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.times import SECOND, duration_of, unit_warning
@@ -103,6 +105,7 @@ def assemble(
         incremental=True,
         limits=limits,
     )
+    ingest.first = FirstRecords(streams_of(config))
     worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
     owner: Checkpointer | MemoryOnly
     if checkpoints is None or config.state is None:

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import msgspec
 
 from streameval.checkpoints.scheduler import ProcessClock
+from streameval.config.field_check import FieldCheck
 from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import Onsets, emit, level_of
@@ -61,6 +62,7 @@ class Loop:
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble = SourceTrouble(clock.monotonic)
         self._advice, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
+        self._fields = FieldCheck(parts.config, parts.schemas)
         self._paused: str | None = None
         self._joins = JoinDriver(parts, clock)
         self._owned: OwnedShare | None = None
@@ -146,6 +148,7 @@ class Loop:
 
     def _status(self) -> RuntimeStatus:
         parts, source, owner = self._parts, self._parts.source.status, self._parts.owner
+        first = parts.ingest.first
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
@@ -160,6 +163,7 @@ class Loop:
             ends=source.ends,
             durable=owner.durable,
             counted=owner.counted,
+            unmatched=() if first is None else self._fields.observe(first),
             unread=UnreadPartitions(0 if self._owned is None else self._owned.unread),
         )
 

@@ -172,6 +172,25 @@ def _has_no_baseline(_report: object) -> tuple[str, str] | None:
     return None
 
 
+class Expected(NamedTuple):
+    """A value of a label that the records should have; it always has series of its own.
+
+    Attributes:
+        key: dotted key of the configuration that names it.
+        label: the label or segment.
+        share: planned share of the users, from 0 to 1.
+    """
+
+    key: str
+    label: str
+    value: str
+    share: float
+
+
+def _expects_nothing(_settings: object) -> Iterable[Expected]:
+    return ()
+
+
 class Analysis(NamedTuple, Generic[S, R]):
     """One analysis: its table in the configuration, its reader, and how its report is shown.
 
@@ -193,6 +212,7 @@ class Analysis(NamedTuple, Generic[S, R]):
             `evaluate` leave out an analysis that needs something.
         line: what `check` says about the settings; None: nothing.
         baseline: label whose values are compared, and the value that is the control.
+        expects: values of labels that the records should have.
     """
 
     name: str
@@ -211,6 +231,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     needs: Callable[[S, KeptFamily], Iterable[Need]] | None = None
     line: Callable[[S], str | None] = _has_no_line
     baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
+    expects: Callable[[S], Iterable[Expected]] = _expects_nothing
 
     def settings_in(self, config: object) -> S | None:
         """Its settings in a configuration; None if it is not configured."""

@@ -12,6 +12,7 @@ from streameval.accumulator.doubts import Advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of, statistic_names
 from streameval.accumulator.table import Table
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import (
     Finding,
     Moment,
@@ -19,6 +20,7 @@ from streameval.engine.analysis import (
     UnreadPartitions,
     WindowCounts,
 )
+from streameval.engine.first_records import Unmatched
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import ALL, PANES, Layout
@@ -49,6 +51,7 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
         durable: offset at which each partition would resume after a crash, if it was saved.
         counted: durable evidence; None without checkpoints.
         unread: the partitions whose users are missing.
+        unmatched: names of the configuration that the first records do not have.
         stored: the partitions whose checkpoints are read; empty if the process counts.
     """
 
@@ -57,6 +60,7 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     durable: Mapping[Partition, int] = {}
     counted: Mapping[CounterKey, CounterValue] | None = None
     unread: UnreadPartitions = UnreadPartitions()
+    unmatched: tuple[Unmatched, ...] = ()
     stored: tuple[StoredPartition, ...] = ()
 
 
@@ -191,7 +195,8 @@ class SnapshotCapture:
             for series_ in self._series(index, hidden, counts.since, clock)
         )
         self.version += 1
-        advice = self._advice_on(counts, status.health)
+        unmatched = [entry for entry in status.unmatched if not self._is_counted(entry)]
+        advice = self._advice_on(counts, status.health, unmatched)
         return Snapshot(
             version=self.version,
             taken_at=now,
@@ -199,7 +204,10 @@ class SnapshotCapture:
             source=self._source,
             families=self._families,
             series=series,
-            health=self._health(counts, status, advice),
+            health=msgspec.structs.replace(
+                self._health(counts, status, advice),
+                unmatched={entry.key: entry.text for entry in unmatched},
+            ),
             about=() if advice is None else advice.about,
             counted=self._counted(status.counted, idle),
             stored=status.stored,
@@ -295,10 +303,26 @@ class SnapshotCapture:
             return counted
         return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
-    def _advice_on(self, counts: IngestCopy, health: Health) -> Advice | None:
+    def _is_counted(self, unmatched: Unmatched) -> bool:
+        """Whether lists with the label or its value have been counted, if it names one."""
+        name, value = unmatched.label, unmatched.value
+        for view in self._views:
+            if name in view.spec.dimensions:
+                column = view.spec.dimensions.index(name)
+                values = {view.labels(number)[column] for number in view.latest()}
+                return value in values if value is not None else values > {MISSING_LABEL}
+        return False
+
+    def _advice_on(
+        self, counts: IngestCopy, health: Health, unmatched: Sequence[Unmatched]
+    ) -> Advice | None:
         """The most urgent advice; None if the process itself is in trouble."""
         if health.trouble:
             return None
+        if unmatched:
+            # A wrong name is the cause of other warnings.
+            keys = ("unmatched", *(entry.key for entry in unmatched))
+            return Advice(keys, " ".join(entry.text for entry in unmatched))
         warnings: list[tuple[tuple[object, ...], str | None]] = [
             (("clock",), self._clock.warning()),
             (("records",), counts.tally.warning()),

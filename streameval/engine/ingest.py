@@ -26,6 +26,7 @@ from streameval.engine.dead_letters import (
     too_many_invalid,
     without_content,
 )
+from streameval.engine.first_records import FirstRecords
 from streameval.engine.partition import (
     Applied,
     EventCounter,
@@ -104,6 +105,9 @@ class Frontend(States, Protocol):
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """The batches in groups that `apply` takes; cuts batches."""
 
+    def decode(self, batch: RecordBatch) -> Any:
+        """The columns of a batch, with the invalid records."""
+
     def apply(
         self, counter: EventCounter, states: Sequence[Any], batches: Sequence[RecordBatch]
     ) -> list[Applied]:
@@ -129,6 +133,10 @@ class EventFrontend:
         """See `Frontend`; batches of many partitions are counted as one."""
         return grouped(batches, AT_ONCE)
 
+    def decode(self, batch: RecordBatch) -> Decoded:
+        """See `Frontend`."""
+        return self._decoded([batch])
+
     def apply(
         self,
         counter: EventCounter,
@@ -139,7 +147,7 @@ class EventFrontend:
         try:
             if len(batches) == 1:
                 # A record on which decoding raises is invalid.
-                decoded: Decoded = decode_each(lambda part: self._decoded([part]), *batches)
+                decoded: Decoded = decode_each(self.decode, *batches)
             else:
                 decoded = self._decoded(batches)
             decoded, lists = counter.countable(states, decoded)
@@ -170,6 +178,9 @@ class Ingest:
     `keep_letters`: whether to keep invalid records for `take_letters`. `incremental`: whether long
     work is left to `proceed`, a part at a time. `limits`: on invalid records; None for no limits.
     `sink`: see `EventCounter`.
+
+    Attributes:
+        first: collects the first records; None: they are not collected.
     """
 
     def __init__(
@@ -183,6 +194,7 @@ class Ingest:
     ) -> None:
         self.layout = frontend.layout
         self.tally = Tally()
+        self.first: FirstRecords | None = None
         self._frontend = frontend
         self._counter = EventCounter(self.layout, sink)
         self._partitions: dict[Partition, PartitionState] = {}
@@ -238,6 +250,8 @@ class Ingest:
             records = [(str(x.partition), x.offsets[0], x.offsets[-1]) for x in filled]
             raise UncountableRecordsError(records, described(error)) from error
         for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
+            if self.first is not None:
+                self.first.add(batch, invalid)
             self._note(batch, invalid, tally)
         self._check_limits()
 

@@ -259,6 +259,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         connection_failures: failed attempts to reach Kafka or the schema registry, by reason.
         web_config: the result of the last reading of certificates and users.
         partitions: the progress of each partition.
+        unmatched: key of the configuration -> a sentence about the name there, which no record has.
         unknown_items: attribute of items -> share of the items shown that it does not have, in a
             sample of the events; empty without attributes.
         checkpoint: the health of checkpoints; None if there are none.
@@ -282,6 +283,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     web_config: WebConfigHealth | None = None
 
     partitions: tuple[PartitionHealth, ...] = ()
+    unmatched: Mapping[str, str] = {}
     unknown_items: Mapping[str, float] = {}
     checkpoint: CheckpointHealth | None = None
     join: JoinHealth | None = None

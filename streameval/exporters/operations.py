@@ -53,6 +53,10 @@ _TEXTS: Final = {
         "Events under the label value __other__, by family of series: a label has more values "
         "than label_cap or a family more combinations than max_series."
     ),
+    "config_unmatched": (
+        "1 for a key of the configuration that names a field or a label value which none of the "
+        "first records has; absent once one has it. /-/ready has the sentence."
+    ),
     "dlq_events_total": (
         "Dead letters written, including truncated ones and those written again after a crash."
     ),
@@ -173,6 +177,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
     yield one("clock_jumps_total", health.clock_jumps)
     yield one("events_duplicate_total", health.duplicates)
     yield _by("events_folded", "family", health.folded)
+    yield _by("config_unmatched", "key", dict.fromkeys(health.unmatched, 1))
     yield one("dlq_events_total", health.dead_lettered)
     yield _by("attributes_unknown_ratio", "attribute", health.unknown_items)
     yield _by_log("watermark_timestamp_seconds", [(at.log, at.event_time) for at in partitions])

@@ -10,6 +10,7 @@ from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.reader import experiment_reader
 from streameval.analyses.experiments.settings import (
     Experiment,
+    expected_values,
     experiment_line,
     experiment_problems,
     needs,
@@ -165,4 +166,5 @@ EXPERIMENTS: Final = Analysis(
     needs=needs,
     line=experiment_line,
     baseline=lambda report: (report.label, report.control),
+    expects=expected_values,
 )

@@ -207,7 +207,13 @@ def check_within(
 
 
 def _trouble(checks: Checks) -> Iterator[str]:
-    if checks.ratio_evidence >= ALARM:
+    control = next(iter(checks.users))
+    if checks.ratio_evidence >= ALARM and not checks.users[control]:
+        yield (
+            f"no user of the control {control!r} was counted ({split_text(checks)}): does the "
+            "experiment name the value that the records have?"
+        )
+    elif checks.ratio_evidence >= ALARM:
         yield (
             f"users are not split as planned ({split_text(checks)}): something loses or adds "
             "users of one variant, and the missing users may differ from the others"

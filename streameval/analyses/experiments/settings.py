@@ -19,7 +19,7 @@ from streameval.accumulator.kinds.experiment import (
 )
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import Kept, KeptFamily, Problem
+from streameval.engine.analysis import Expected, Kept, KeptFamily, Problem
 from streameval.engine.rankers import RANKER
 from streameval.events.errors import ConfigError, unknown_name_problem
 from streameval.events.ids import is_number
@@ -271,6 +271,15 @@ def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> PrePerio
         cohorts=is_ramp,
         until=experiment.until if is_ramp else None,
     )
+
+
+def expected_values(experiment: Experiment) -> Iterator[Expected]:
+    """The control, and the variants of the planned shares; of a ramp, with their least share."""
+    plans = [plan.shares for plan in plans_of(experiment.shares)]
+    for name in dict.fromkeys((experiment.control, *plans[0])):
+        shares = (plan[name] / sum(plan.values()) if plan else 0.5 for plan in plans)
+        key = "control" if name == experiment.control else "shares"
+        yield Expected(f"experiment.{key}", experiment.label, name, min(shares))
 
 
 def experiment_line(experiment: Experiment) -> str:

@@ -1,0 +1,294 @@
+"""Looks for every name of the configuration in a sample of the records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from streameval.config.config import Config
+from streameval.config.pipeline import texts_of
+from streameval.decoding.fields import EventFields
+from streameval.decoding.framing import ToText
+from streameval.decoding.invalid import Refusal, shortened_json
+from streameval.decoding.paths import FAILURES, Path, compile_path
+from streameval.decoding.values import MISSING_LABEL, label_text
+from streameval.engine.analysis import Expected, configured
+from streameval.engine.first_records import FIRST, REFUSED, FirstRecords, TakenRecords, Unmatched
+from streameval.events.errors import suggestion
+from streameval.join.options import AttributionOptions
+from streameval.sources.schemas.records import Schemas
+
+_RARE: Final = 0.1
+"""Planned share of users below which the first records may well lack a value."""
+
+_MOST_LISTED: Final = 8
+_DEPTH: Final = 3
+"""Levels of nested objects whose names are listed."""
+
+
+class _ConfiguredField(NamedTuple):
+    """A configured field; `label`: the label or segment that it holds, or None."""
+
+    key: str
+    path: Path
+    label: str | None = None
+
+
+class _StreamSample:
+    """The fields of some records of one stream."""
+
+    def __init__(self, fields: Sequence[_ConfiguredField], to_text: ToText | None) -> None:
+        self.fields = fields
+        self._to_text = to_text
+        self.records = 0
+        self.found = Counter[str]()
+        self.names = Counter[str]()
+        self.examples: dict[str, Any] = {}
+        self.values = {field.label: Counter[str]() for field in fields if field.label is not None}
+        self.keys: dict[str, set[str]] = {}
+
+    def add(self, values: Iterable[bytes]) -> None:
+        """Read records; those that are no objects count as records without a field."""
+        for value in values:
+            self.records += 1
+            try:
+                text = value if self._to_text is None else self._to_text(value)
+                record = msgspec.json.decode(text)
+            except (Refusal, *FAILURES):
+                continue
+            if isinstance(record, dict):
+                self._add(record)
+
+    def _add(self, record: dict[str, Any]) -> None:
+        self.names.update(_names(record, "", _DEPTH))
+        for field in self.fields:
+            try:
+                value = field.path.of(record)
+                label = None if field.label is None else label_text(value)
+            except Refusal:
+                continue
+            if label is not None and field.label is not None:
+                self.values[field.label][label] += 1
+            if value is None or label == MISSING_LABEL:
+                continue
+            self.found[field.key] += 1
+            self.examples.setdefault(field.key, value)
+            self.keys.setdefault(field.key, set()).add(str(value))
+
+    def absent(self, among: str) -> Iterator[Unmatched]:
+        """The fields that no record has; `among`: the records, in words."""
+        for field in self.fields:
+            if not self.found[field.key]:
+                text = f"{field.key}: none of {among} has the field {field.path.text!r}."
+                yield Unmatched(field.key, text + self._instead(field.path), field.label)
+
+    def absent_values(self, expected: Iterable[Expected], among: str) -> Iterator[Unmatched]:
+        """The values of labels that no record has, of labels that some record has."""
+        for entry in expected:
+            counts = self.values.get(entry.label, Counter[str]())
+            values = {value: count for value, count in counts.items() if value != MISSING_LABEL}
+            if values and entry.value not in values:
+                text = f"{entry.key}: none of {among} has {entry.label} = {entry.value!r}."
+                hint = suggestion(entry.value, values)
+                text += f"{hint} Their values are {_counted(values)}."
+                yield Unmatched(entry.key, text, entry.label, entry.value)
+
+    def _instead(self, path: Path) -> str:
+        last = path.text.rpartition(".")[2]
+        elsewhere = [name for name in self.names if name.rpartition(".")[2] == last]
+        if elsewhere:
+            return f" They have {' and '.join(map(repr, sorted(elsewhere)[:2]))}."
+        hint = suggestion(path.text, self.names)
+        names = sorted(self.names, key=lambda name: (name.count("."), -self.names[name], name))
+        more = ", ..." if len(names) > _MOST_LISTED else ""
+        have = f" They have {', '.join(names[:_MOST_LISTED])}{more}." if names else ""
+        return f"{hint}{have}"
+
+    def line(self, field: _ConfiguredField) -> str:
+        """In how many records a field is, and an example or its values."""
+        if field.label is not None:
+            values = {v: n for v, n in self.values[field.label].items() if v != MISSING_LABEL}
+            shown = _counted(values)
+        else:
+            examples = [self.examples[field.key]] if field.key in self.examples else []
+            shown = ", ".join(f"for example {_example(example)}" for example in examples)
+        found = f"{self.found[field.key]:,} of {self.records:,}"
+        return ", ".join(filter(None, (f"{field.key}: {field.path.text} in {found}", shown)))
+
+
+class FieldCheck:
+    """Looks for the configured names in the records of each stream.
+
+    Raises:
+        ConfigError: a path is invalid.
+    """
+
+    def __init__(self, config: Config, schemas: Schemas | None = None) -> None:
+        fields, texts = _fields_of(config), texts_of(config, schemas)
+        self._valid, self._refused = (
+            [_StreamSample(*stream) for stream in zip(fields, texts, strict=True)] for _ in range(2)
+        )
+        self._options = config.attribution
+        dimensions = config.dimensions()
+        self._expected = [
+            entry
+            for analysis, settings in configured(config)
+            for entry in analysis.expects(settings)
+            if entry.label in dimensions
+        ]
+
+    @property
+    def _common(self) -> list[Expected]:
+        return [entry for entry in self._expected if entry.share >= _RARE]
+
+    def observe(self, first: FirstRecords) -> tuple[Unmatched, ...]:
+        """The names that no record has so far, of the streams with enough records."""
+        self.add(first.take())
+        unmatched, settled = list[Unmatched](), list[int]()
+        for number, (valid, refused) in enumerate(zip(self._valid, self._refused, strict=True)):
+            absent = list[Unmatched]()
+            if valid.records >= FIRST:
+                among = f"the first {FIRST} valid records"
+                absent += valid.absent(among)
+                absent += valid.absent_values(self._common, among) if number == 0 else ()
+                if not absent:
+                    settled.append(number)
+            elif not valid.records and refused.records >= REFUSED:
+                absent += refused.absent(f"the first {REFUSED} records, which are invalid,")
+            unmatched += absent
+        first.close(settled)
+        return tuple(unmatched)
+
+    def add(self, taken: Sequence[TakenRecords]) -> None:
+        """Read records of each stream."""
+        for valid, refused, records in zip(self._valid, self._refused, taken, strict=True):
+            valid.add(records.valid)
+            refused.add(records.refused)
+
+    def lines(self) -> Iterator[str]:
+        """For each field that valid records have, in how many it is, and an example."""
+        for number, sample in enumerate(self._valid):
+            for field in sample.fields:
+                if sample.found[field.key] or 0 < sample.records < REFUSED:
+                    yield sample.line(field)
+            for entry in self._expected if number == 0 else ():
+                if count := sample.values[entry.label][entry.value]:
+                    where = f"{entry.label} = {entry.value}"
+                    yield f"{entry.key}: {where} in {count:,} of {sample.records:,}"
+        yield from self._key_lines()
+
+    def absent(self) -> Iterator[Unmatched]:
+        """The names that no record of a sample has; too few records say nothing."""
+        for number, (valid, refused) in enumerate(zip(self._valid, self._refused, strict=True)):
+            sample, what = (valid, "") if valid.records else (refused, "invalid ")
+            if sample.records >= REFUSED:
+                among = f"{sample.records:,} {what}records"
+                yield from sample.absent(among)
+                yield from sample.absent_values(self._common, among) if number == 0 else ()
+
+    def _key_lines(self) -> Iterator[str]:
+        """How many keys of each stream of interactions are among those of the impressions."""
+        if self._options is None:
+            return
+        name = "request_id" if self._options.key == "request_id" else "user"
+        shown = self._valid[0].keys.get(_impression_key(name), set())
+        for number, sample in enumerate(self._valid[1:]):
+            key = f"attribution.interactions[{number}].{name}"
+            if keys := sample.keys.get(key):
+                found = f"{len(keys & shown):,} of {len(keys):,} are in the sample of impressions"
+                none = "" if keys & shown else "; if they never are, no interaction counts"
+                yield f"{key}: {found}{none}"
+
+
+def _impression_key(name: str) -> str:
+    return "event.user" if name == "user" else "attribution.request_id"
+
+
+def streams_of(config: Config) -> dict[str, int]:
+    """Topic or file -> number of its stream; empty if no streams are joined."""
+    streams = [] if config.attribution is None else config.attribution.streams
+    return {name: number for number, names in enumerate(streams) for name in names}
+
+
+def _fields_of(config: Config) -> list[list[_ConfiguredField]]:
+    """The fields of each stream that the configuration names, or that its metrics need."""
+    options = config.attribution
+    fields = config.event if options is None else options.fields(config.event)
+    unread = set() if config.by_user or _by_user(options) else {"user"}
+    unread |= {"gains"} if fields.gains == EventFields().gains else set()
+    unread |= set() if options is None else {"interactions", "gains"}
+    events = [
+        _field(config, key, path)
+        for key, path in fields.paths(config.dimensions())
+        if key not in unread
+    ]
+    return [events, *_interaction_fields(config, options)]
+
+
+def _by_user(options: AttributionOptions | None) -> bool:
+    return options is not None and options.key == "user_item"
+
+
+def _field(config: Config, key: str, text: str) -> _ConfiguredField:
+    path = compile_path(text, key, lists=True)
+    table, _, name = key.partition(".")
+    if table == "labels" and name:
+        where = "segments" if name in config.segments else "labels"
+        key = f"event.{key}" if name in config.event.labels else where
+        return _ConfiguredField(f"{key}.{name}" if key == where else key, path, name)
+    if key == "event_id" and config.attribution is not None:
+        return _ConfiguredField("attribution.request_id", path)
+    return _ConfiguredField(f"event.{key}", path)
+
+
+def _interaction_fields(
+    config: Config, options: AttributionOptions | None
+) -> Iterator[list[_ConfiguredField]]:
+    for number, stream in enumerate(() if options is None else options.interactions):
+        paths = {
+            "user" if _by_user(options) else "request_id": (
+                stream.user or config.event.user if _by_user(options) else stream.request_id
+            ),
+            "item": stream.item,
+            "time": stream.time or config.event.time,
+            "event_id": stream.event_id,
+            "type": stream.type if stream.types else None,
+            "gain": stream.gain,
+        }
+        yield [
+            _ConfiguredField(
+                f"attribution.interactions[{number}].{key}", compile_path(path, key, lists=True)
+            )
+            for key, path in paths.items()
+            if path is not None
+        ]
+
+
+def _names(record: dict[str, Any], prefix: str, depth: int) -> Iterator[str]:
+    """The paths of the fields of a record, those of nested objects included."""
+    for name, value in record.items():
+        yield prefix + name
+        if isinstance(value, dict) and depth > 1:
+            yield from _names(value, f"{prefix}{name}.", depth - 1)
+
+
+def _counted(values: dict[str, int]) -> str:
+    """The most frequent values of a label, with the number of records.
+
+    Example:
+        >>> _counted({"a": 3, "b": 12})
+        'b (12), a (3)'
+    """
+    frequent = sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
+    more = ", ..." if len(frequent) > _MOST_LISTED else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in frequent[:_MOST_LISTED]) + more
+
+
+def _example(value: object) -> str:
+    """A value as JSON; of a list, its first element."""
+    if isinstance(value, list) and value:
+        return f"[{shortened_json(value[0])}{', ...' * (len(value) > 1)}]"
+    return shortened_json(value)

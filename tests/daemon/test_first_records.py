@@ -1,0 +1,133 @@
+"""A configuration that names what no record has: the daemon and `check` say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streameval.config import Config, load
+from streameval.config.field_check import FieldCheck, streams_of
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.first_records import FIRST, FirstRecords
+from streameval.events.records import Partition, RecordBatch
+from tests.cli.program import json_lines, printed, run, write_file
+from tests.daemon.running import running
+
+EVENTS = [
+    {
+        "recommendations": ["a", "b"],
+        "interactions": ["a"] if number % 3 else [],
+        "variant": "control" if number % 2 else "treatment",
+        "user_id": f"u{number}",
+        "device": {"country": "de"},
+    }
+    for number in range(400)
+]
+CONFIG = """
+metrics = ["ctr"]
+labels = ["{label}"]
+segments = ["country"]
+intervals = {{ confidence = 0.95 }}
+experiment = {{ label = "{label}", control = "{control}" }}
+event = {{ user = "{user}", labels = {{ country = "device.country" }} }}
+source = {{ type = "files", paths = ["events.ndjson"] }}
+web = {{ listen = "127.0.0.1:0" }}
+"""
+LABEL = (
+    "labels.varient: none of the first 100 valid records has the field 'varient'. "
+    "Did you mean 'variant'? They have "
+)
+USER = "event.user: none of the first 100 valid records has the field 'user'. "
+CONTROL = (
+    "experiment.control: none of the first 100 valid records has variant = 'contrl'. "
+    "Did you mean 'control'? Their values are control (50), treatment (50)."
+)
+
+
+def _config(folder: Path, *, label: str, control: str, user: str = "user_id") -> Path:
+    json_lines(folder / "events.ndjson", EVENTS)
+    text = CONFIG.format(label=label, control=control, user=user)
+    return write_file(folder / "streameval.toml", text)
+
+
+@pytest.mark.parametrize(
+    ("names", "sentences", "keys"),
+    [
+        (
+            {"label": "varient", "control": "control", "user": "user"},
+            (LABEL, USER),
+            {"labels.varient", "event.user"},
+        ),
+        ({"label": "variant", "control": "contrl"}, (CONTROL,), {"experiment.control"}),
+    ],
+)
+def test_the_daemon_names_what_no_record_has(
+    tmp_path: Path, names: dict[str, str], sentences: tuple[str, ...], keys: set[str]
+) -> None:
+    config = _config(tmp_path, **names)
+    with running(config, tmp_path) as daemon:
+        daemon.consumed(len(EVENTS))
+        (line,) = daemon.until(lambda: daemon.said("advice"))
+        answer = daemon.get("/-/ready")
+        assert answer.status_code == 200
+        assert set(daemon.document()["health"]["unmatched"]) == keys
+        page, metrics = daemon.get("/").text, daemon.get("/metrics").text
+    for sentence in sentences:
+        assert sentence in line
+        assert sentence in answer.text
+        assert sentence.split(".")[1].split(":")[0] in page
+    for key in keys:
+        assert f'streameval_config_unmatched{{key="{key}"}} 1.0' in metrics
+    checked = run("check", config, "--connect")
+    assert checked.returncode == 1
+    assert {line.split(": ")[1] for line in checked.stderr.splitlines()} == keys
+
+
+def test_check_prints_every_field_with_an_example(tmp_path: Path) -> None:
+    config = _config(tmp_path, label="variant", control="control")
+    text = printed("check", config)
+    assert (
+        'found      event.recommendations: recommendations in 100 of 100, for example ["a", ...]'
+        in text
+    )
+    assert "labels.variant: variant in 100 of 100, control (50), treatment (50)" in text
+    assert "segments.country" not in text
+    assert "event.labels.country: device.country in 100 of 100, de (100)" in text
+    assert "experiment.control: variant = control in 50 of 100" in text
+    assert "advice" not in text
+
+
+def _batch(*events: object) -> RecordBatch:
+    values = [json.dumps(event).encode() for event in events]
+    return RecordBatch(
+        partition=Partition("t", 0), values=values, offsets=range(len(values)), next_offset=0
+    )
+
+
+def _check(folder: Path) -> tuple[FieldCheck, FirstRecords]:
+    config: Config = load(_config(folder, label="variant", control="control"))
+    return FieldCheck(config), FirstRecords(streams_of(config))
+
+
+def test_a_name_that_comes_later_ends_the_advice(tmp_path: Path) -> None:
+    check, first = _check(tmp_path)
+    anonymous = {key: value for key, value in EVENTS[0].items() if key != "user_id"}
+    both = [anonymous, anonymous | {"variant": "control"}]
+    first.add(_batch(*both * (FIRST // 2 - 1)), [])
+    assert not check.observe(first)
+    first.add(_batch(*both), [])
+    assert [entry.key for entry in check.observe(first)] == ["event.user"]
+    first.add(_batch(EVENTS[0]), [])
+    assert not check.observe(first)
+    first.add(_batch(*EVENTS), [])
+    assert not first.take()[0].valid
+
+
+def test_fields_in_an_envelope_are_found(tmp_path: Path) -> None:
+    check, first = _check(tmp_path)
+    batch = _batch(*({"payload": event} for event in EVENTS[:20]))
+    first.add(batch, [(row, InvalidEvent("missing_field", "")) for row in range(20)])
+    texts = [entry.text for entry in check.observe(first)]
+    assert any("They have 'payload.recommendations'." in text for text in texts)
