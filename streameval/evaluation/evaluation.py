@@ -122,8 +122,9 @@ class Evaluation(Mapping[str, Reading]):
 
         Example:
             >>> import pyarrow
-            >>> shown = {"request_id": ["r"], "recommendations": [["a"]], "times": [0]}
-            >>> clicks = {"request_id": ["q"], "item": ["a"], "times": [60_000_000]}
+            >>> at = 1_767_225_600_000_000
+            >>> shown = {"request_id": ["r"], "recommendations": [["a"]], "times": [at]}
+            >>> clicks = {"request_id": ["q"], "item": ["a"], "times": [at + 60_000_000]}
             >>> shown, clicks = pyarrow.table(shown), pyarrow.table(clicks)
             >>> found = evaluate("mrr", impressions=shown, interactions=clicks)
             >>> found.outcomes["interactions"]["orphan"]
@@ -414,10 +415,12 @@ def evaluate(  # noqa: PLR0913  each is an option
         >>> evaluate(scores, clicked, "hit_rate@1", exclude=[[0], []])["hit_rate@1"].value
         0.5
         >>> import pyarrow
+        >>> at = 1_767_225_600_000_000
         >>> shown = pyarrow.table(
-        ...     {"request_id": ["r1", "r2"], "recommendations": [["a", "b"]] * 2, "times": [0, 0]}
+        ...     {"request_id": ["r1", "r2"], "recommendations": [["a", "b"]] * 2, "times": [at, at]}
         ... )
-        >>> clicks = pyarrow.table({"request_id": ["r1"], "item": ["b"], "times": [60_000_000]})
+        >>> clicks = {"request_id": ["r1"], "item": ["b"], "times": [at + 60_000_000]}
+        >>> clicks = pyarrow.table(clicks)
         >>> evaluate("mrr", impressions=shown, interactions=clicks)["mrr"].value
         0.25
     """

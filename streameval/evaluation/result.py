@@ -286,7 +286,9 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     for text in (*counts.advice(), *_join_notes(setup.given, source)):
         around.note(text)
     time, newest = setup.fields.time, counts.newest
-    by_time = setup.every is not None or setup.analysis is not None
+    # A wrong unit makes the window of a join longer or shorter.
+    joins = is_joined or setup.given.kind == "joined"
+    by_time = joins or setup.every is not None or setup.analysis is not None
     if by_time and time is not None and newest is not None:
         early = unit_warning(newest, time, str(setup.fields.time_unit))
         if early is not None:

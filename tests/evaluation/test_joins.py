@@ -185,3 +185,10 @@ def test_an_error_says_where_a_column_is_named_and_what_rows_need(tmp_path: Path
     text = "1 of 1 rows of impressions are invalid and left out; a row needs request_id, time, rec"
     with pytest.warns(SuspiciousEventsWarning, match=text), pytest.raises(NoEventsError):
         evaluate("mrr", impressions=lost, interactions=pa.table(CLICKS))
+
+
+def test_seconds_that_are_read_as_microseconds_are_doubted() -> None:
+    at = 1_767_225_600
+    shown, clicks = pa.table({**SHOWN, "times": [at]}), pa.table({**CLICKS, "times": [at + 3_600]})
+    with pytest.warns(SuspiciousEventsWarning, match="is 'us' the unit of times"):
+        evaluate("mrr", impressions=shown, interactions=clicks)
