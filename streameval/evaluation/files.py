@@ -463,6 +463,8 @@ class _Text:
                 block, self._carry = block[: len(block) - length], block[len(block) - length :]
             self._rest += block
         end = len(self._rest) if size < 0 else size
+        if end > 1 and self._rest[end - 1 : end] == b"\r":
+            end -= 1  # At the start of a block behind it, Arrow drops \n, even in quotes.
         piece, self._rest = self._rest[:end], self._rest[end:]
         if self.check is not None:
             self.wrong = self.check.add(piece) or (self.check.end() if is_end else None)

@@ -100,6 +100,18 @@ def test_a_file_has_the_state_of_its_frame_however_it_is_written(
         assert state(path, truth, **options) == world.counted(ranked=False, left_out=False)
 
 
+def test_no_end_of_a_block_changes_a_quoted_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one between the two signs that end a line in it."""
+    truth = {user: [f'{user}"\r\n,{user}'] for user in "uvwx"}
+    path = tmp_path / "shown.csv"
+    _pairs(truth).to_csv(path, index=False, lineterminator="\r\n")
+    for size in range(24, 60):
+        monkeypatch.setattr("streameval.evaluation.files._BLOCK", size)
+        assert evaluate(path, truth, "recall", separator="")["recall"].value == 1.0, size
+
+
 def _folder(frame: pd.DataFrame, path: Path, size: int) -> Path:
     path.mkdir()
     for number, start in enumerate(range(0, len(frame), size)):
