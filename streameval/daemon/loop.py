@@ -62,6 +62,7 @@ class Loop:
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble = SourceTrouble(clock.monotonic)
         self._advice, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
+        self._folded = Onsets("label_folded", once=True)
         self._fields = FieldCheck(parts.config, parts.schemas)
         self._paused: str | None = None
         self._joins = JoinDriver(parts, clock)
@@ -176,6 +177,8 @@ class Loop:
                 if partition.ahead
             }
         )
+        folded = snapshot.health.folded_labels
+        self._folded.observe({name: {"label": name, "advice": folded[name]} for name in folded})
         advice = snapshot.health.trouble
         if status.health.trouble is None and advice is not None:
             self._advice.observe({snapshot.about: {"advice": advice}})

@@ -36,7 +36,7 @@ from streameval.engine.snapshot import (
     Snapshot,
     StoredPartition,
 )
-from streameval.engine.windows.labels import Labels, segment_of
+from streameval.engine.windows.labels import OTHER, Labels, segment_of
 from streameval.engine.windows.times import HOUR, SECOND, span_text
 from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.events.records import Partition
@@ -164,6 +164,13 @@ class SnapshotCapture:
         self._lifetime_method = interval_method(layout.intervals, "anytime")
         self._window_method = interval_method(layout.intervals, "pointwise")
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
+        # Labels whose values are compared; of the others, a fold is only logged.
+        segments = (set(spec.dimensions) - {*labels} for spec in layout.families)
+        self._judged = {
+            entry.label
+            for analysis, settings in layout.analyses
+            for entry in analysis.expects(settings)
+        }.union(*segments)
         self._history = HistoryReader(self._views, layout.windowing.name)
         context = ReaderContext(self._views, labels, layout.intervals, layout.windowing.lateness)
         made = [
@@ -332,6 +339,11 @@ class SnapshotCapture:
                 (("stream", stream.name), stream.warning(by_request=join.by_request))
                 for stream in join.streams[1:]
             ]
+        warnings += [
+            (("folded", name), text)
+            for name, text in self._folded_labels().items()
+            if name in self._judged
+        ]
         clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
         warnings.append((("unit",), self._doubt(max(clocks)) if clocks else None))
         for about, text in warnings:
@@ -345,6 +357,20 @@ class SnapshotCapture:
                 text = f"{slice_}: {advice.text}" if slice_ else advice.text
                 return Advice((index, labels, *advice.about), text)
         return counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
+
+    def _folded_labels(self) -> dict[str, str]:
+        """The labels and segments with values under `__other__`, a sentence for each."""
+        sentences = dict[str, str]()
+        for view in self._views:
+            events = view.folded()
+            for name, cap in zip(view.spec.dimensions, view.folding.values, strict=True):
+                if cap.edge is not None:
+                    sentences[name] = (
+                        f"{name} has more than {cap.size:,} values, the label_cap, so "
+                        f"{events[name]:,} events count under {OTHER}: is it an id? Name the "
+                        "values that matter in label_values, raise label_cap, or remove it."
+                    )
+        return sentences
 
     def _health(self, counts: IngestCopy, status: RuntimeStatus, advice: Advice | None) -> Health:
         tally = counts.tally
@@ -376,6 +402,7 @@ class SnapshotCapture:
             unknown_items=counts.doubts.unknown_items,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
+            folded_labels=self._folded_labels(),
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},
         )
 

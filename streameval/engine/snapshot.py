@@ -254,6 +254,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
             than `max_ahead`; None where they are not compared.
         duplicates: duplicate events; None without deduplication.
         folded: events counted under __other__, by family.
+        folded_labels: label or segment with more values than `label_cap` -> a sentence about it.
         dead_lettered: dead letters that are durable; None without a destination.
         recoveries: recoveries of the watchdog, by step.
         connection_failures: failed attempts to reach Kafka or the schema registry, by reason.
@@ -277,6 +278,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     clock_jumps: int | None = None
     duplicates: int | None = None
     folded: Mapping[str, int] = {}
+    folded_labels: Mapping[str, str] = {}
     dead_lettered: int | None = None
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
