@@ -155,7 +155,7 @@ def _ranks(draw: random.Random, items: Any) -> Any:
     return draw.choice((list, tuple, iter))(ranks) if draw.random() < _HALF else ranks
 
 
-NAMES = ("shown", "acts", "at", "user", "id", "é", "label")
+NAMES = ("shown", "acts", "gains", "at", "user", "id", "é", "label")
 """The fields of a record that is scanned: see `Scanner`."""
 
 _ARE_TEXT = _ITEMS = True
@@ -195,6 +195,7 @@ def record(draw: random.Random) -> bytes:
         acts = f"{{{','.join(pairs)}}}"
     fields = {"shown": listed(), "acts": acts, "at": draw.choice(_TIMES), "id": item()}
     fields |= {key: name() for key in ("user", "é", "label") if draw.random() < 0.8}
+    fields |= {"gains": "[1]"} if draw.random() < _ODD else {}
     fields |= {f"other {at}": draw.choice(_OTHERS) for at in range(draw.choice((0, 0, 1, 3)))}
     pairs = [f'"{key}"{draw.choice(_BLANKS)}:{value}' for key, value in fields.items()]
     draw.shuffle(pairs)
@@ -218,10 +219,10 @@ def check_scan(kernel: Any, draw: random.Random) -> int:
     lists = [[_text(shown) for shown in fields["shown"]] for fields in plain]
     acts = [_acts(fields["acts"]) for fields in plain]
     expected = twin.match(lists, acts, "text", depth, every, not _SOUND)
-    if columns[1:] != expected[1:] or expected[0]:
+    if columns[1:] != expected[1:] or expected[0] or any("gains" in fields for fields in plain):
         raise AssertionError(values, columns, expected)
     named = [[names[code] for code in array("q", column)] for column, names in codes]
-    wanted = [[_text(fields.get(name)) or None for fields in plain] for name in NAMES[3:]]
+    wanted = [[_text(fields.get(name)) or None for fields in plain] for name in NAMES[4:]]
     moments = [_micros(fields["at"]) for fields in plain]
     if named != wanted or array("q", times).tolist() != moments:
         raise AssertionError(values, named, wanted, moments)

@@ -12,7 +12,7 @@
 int add_scanner(PyObject *module);
 
 /* Raised with every change of what Python sees; a kernel of another number is not used. */
-#define INTERFACE 6
+#define INTERFACE 7
 #define LARGEST_GAIN 0x1p1000
 
 enum { COLUMNS = 11, MATCHED = 10, FEWEST = 64, FEWEST_BITS = 5 };
