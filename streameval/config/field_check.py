@@ -46,6 +46,7 @@ class _StreamSample:
         self.records = 0
         self.found = Counter[str]()
         self.names = Counter[str]()
+        self.texts = Counter[str]()
         self.examples: dict[str, Any] = {}
         self.values = {field.label: Counter[str]() for field in fields if field.label is not None}
         self.keys: dict[str, set[str]] = {}
@@ -64,6 +65,7 @@ class _StreamSample:
 
     def _add(self, record: dict[str, Any]) -> None:
         self.names.update(_names(record, "", _DEPTH))
+        self.texts.update(name for name, value in record.items() if _is_json_text(value))
         for field in self.fields:
             try:
                 value = field.path.of(record)
@@ -101,6 +103,9 @@ class _StreamSample:
         elsewhere = [name for name in self.names if name.rpartition(".")[2] == last]
         if elsewhere:
             return f" They have {' and '.join(map(repr, sorted(elsewhere)[:2]))}."
+        if self.texts:
+            name = self.texts.most_common(1)[0][0]
+            return f" Their field {name!r} is text that holds JSON; write it as an object."
         hint = suggestion(path.text, self.names)
         names = sorted(self.names, key=lambda name: (name.count("."), -self.names[name], name))
         more = ", ..." if len(names) > _MOST_LISTED else ""
@@ -273,6 +278,14 @@ def _names(record: dict[str, Any], prefix: str, depth: int) -> Iterator[str]:
         yield prefix + name
         if isinstance(value, dict) and depth > 1:
             yield from _names(value, f"{prefix}{name}.", depth - 1)
+
+
+def _is_json_text(value: object) -> bool:
+    """Whether a value is text that holds a JSON object."""
+    try:
+        return isinstance(value, str) and isinstance(msgspec.json.decode(value), dict)
+    except FAILURES:
+        return False
 
 
 def _counted(values: dict[str, int]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from streameval.decoding.framing import HEADER, schema_id
 from streameval.decoding.invalid import Refusal, shortened_json
 from streameval.events.errors import ConfigError
 
@@ -46,13 +47,25 @@ def _refusal(value: bytes, failure: Exception) -> Refusal:
     if isinstance(failure, msgspec.ValidationError):
         problem = str(failure).replace("`", "")
         is_object = not problem.startswith("Expected")
+        if value.lstrip()[:1] == b'"' and _is_encoded_twice(value):
+            problem += "; the text is a JSON object: the producer encodes it twice"
         return Refusal("number_too_large" if is_object else "not_an_object", problem)
     detail = next((text for mark, text in _MARKS.items() if value.startswith(mark)), None)
+    if value[:1] == b"\0" and value[HEADER : HEADER + 1] == b"{":
+        frame = f"a zero byte and the schema id {schema_id(value)} are before the JSON"
+        detail = f'{frame}; set format = "json-schema"'
     try:
         value.decode()
     except UnicodeDecodeError as error:
         return Refusal("not_utf8", detail or f"byte {error.start} of {len(value)} is not UTF-8")
     return Refusal("not_json", detail or f"{failure}; {len(value)} bytes")
+
+
+def _is_encoded_twice(value: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(msgspec.json.decode(value)), dict)
+    except (TypeError, *FAILURES):
+        return False
 
 
 _MARKS: Final = {

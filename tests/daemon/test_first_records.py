@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,11 +74,15 @@ def test_the_daemon_names_what_no_record_has(
         answer = daemon.get("/-/ready")
         assert answer.status_code == 200
         assert set(daemon.document()["health"]["unmatched"]) == keys
+        experiment = daemon.document()["experiment"]
         page, metrics = daemon.get("/").text, daemon.get("/metrics").text
     for sentence in sentences:
         assert sentence in line
         assert sentence in answer.text
         assert sentence.split(".")[1].split(":")[0] in page
+    # A misspelt control is no sample-ratio mismatch.
+    troubles = experiment["checks"]["trouble"] if experiment else []
+    assert not any("not split as planned" in trouble for trouble in troubles)
     for key in keys:
         assert f'streameval_config_unmatched{{key="{key}"}} 1.0' in metrics
     checked = run("check", config, "--connect")
@@ -140,9 +145,44 @@ def test_a_name_that_comes_later_ends_the_advice(tmp_path: Path) -> None:
     assert not first.take()[0].valid
 
 
-def test_fields_in_an_envelope_are_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wrapped", "hint"),
+    [
+        (lambda event: event, "They have 'payload.recommendations'."),
+        (json.dumps, "Their field 'payload' is text that holds JSON; write it as an object."),
+    ],
+)
+def test_fields_in_an_envelope_are_found(
+    tmp_path: Path, wrapped: Callable[[object], object], hint: str
+) -> None:
     check, first = _check(tmp_path)
-    batch = _batch(*({"payload": event} for event in EVENTS[:20]))
+    batch = _batch(*({"payload": wrapped(event)} for event in EVENTS[:20]))
     first.add(batch, [(row, InvalidEvent("missing_field", "")) for row in range(20)])
     texts = [entry.text for entry in check.observe(first)]
-    assert any("They have 'payload.recommendations'." in text for text in texts)
+    assert texts[0].startswith("event.recommendations: none of the first 20 records, which are")
+    assert texts[0].endswith(hint)
+
+
+def test_check_names_the_fields_of_a_join_and_the_keys_on_both_sides(tmp_path: Path) -> None:
+    shown = [event | {"request_id": f"r{at}", "ts": 10**12 + at} for at, event in enumerate(EVENTS)]
+    clicks = [{"rid": f"r{at}", "item": "a", "ts": 10**12 + at} for at in range(30)]
+    json_lines(tmp_path / "shown.ndjson", shown)
+    json_lines(tmp_path / "clicks.ndjson", clicks)
+    config = """
+metrics = ["ctr"]
+event = { time = "ts", time_unit = "ms" }
+source = { type = "files", paths = ["shown.ndjson", "clicks.ndjson"] }
+web = { listen = "127.0.0.1:0" }
+[attribution]
+impressions = "shown.ndjson"
+interactions = [{ source = "clicks.ndjson", request_id = "%s" }]
+"""
+    key = "attribution.interactions[0].request_id"
+    right = write_file(tmp_path / "right.toml", config % "rid")
+    assert f"{key}: 30 of 30 are in the sample of impressions" in printed("check", right)
+    wrong = run("check", write_file(tmp_path / "wrong.toml", config % "request_id"), "--connect")
+    assert wrong.returncode == 1
+    absent = (
+        f"{key}: none of 20 invalid records has the field 'request_id'. They have item, rid, ts."
+    )
+    assert absent in wrong.stderr

@@ -218,3 +218,21 @@ def test_the_last_of_two_equal_keys_counts(decoder: Decoder) -> None:
     event = read(decoder, b'{"interactions": ["z"], ' + record(interactions='["a"]')[1:])
     assert isinstance(event, Event)
     assert event.interactions == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "detail"),
+    [
+        (
+            b'\0\0\0\0\x07{"recommendations": ["a"], "interactions": []}',
+            'a zero byte and the schema id 7 are before the JSON; set format = "json-schema"',
+        ),
+        (
+            b'"{\\"recommendations\\": []}"',
+            "Expected object, got str; the text is a JSON object: the producer encodes it twice",
+        ),
+    ],
+)
+def test_records_of_another_form_are_named(value: bytes, detail: str) -> None:
+    ((_, refused),) = Decoder(EventFields(), ()).decode_many([value]).invalid
+    assert refused.detail == detail
