@@ -65,7 +65,7 @@ def event_fields(
             named[field] = name
         if name is None and field in ("recommendations", "interactions"):
             raise InputError(
-                "{column}: every event has {field}.", column=column(field), field=field
+                "{column}: every event has {field}.", column=column(field, ""), field=field
             )
         if name is None or field in ("time", "gains"):
             continue

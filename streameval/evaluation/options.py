@@ -261,6 +261,8 @@ def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
             raise InputError("{setting}{why}", setting=Setting(name), why=why)
 
 
+NOTHING_TO_EXCLUDE: Final = "{exclude} leaves nothing out: it has no items."
+
 _MOST_NAMED: Final = 3
 
 

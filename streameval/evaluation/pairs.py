@@ -13,7 +13,7 @@ from streameval.decoding.fields import EventFields
 from streameval.evaluation.coded import are_in, codes_in, merge_coded
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
-from streameval.evaluation.options import InputError, Note, Setting, Ties
+from streameval.evaluation.options import NOTHING_TO_EXCLUDE, InputError, Note, Setting, Ties
 from streameval.evaluation.rows import Side
 from streameval.events import Id
 from streameval.events.batch import IntArray
@@ -162,6 +162,8 @@ class Joined:
                 (self._items, exclude.items, True),
             )
         )
+        if not exclude.size:
+            self._note(NOTHING_TO_EXCLUDE)
         for what, found, ids, known in (
             ("user", users, exclude.users, self._users),
             ("item", items, exclude.items, self._items),

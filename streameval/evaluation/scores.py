@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from streameval.evaluation.options import Ties
+from streameval.evaluation.options import NOTHING_TO_EXCLUDE, Note, Ties
 from streameval.evaluation.pairs import hashes_of, mixed_hashes
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns, as_numpy
@@ -48,7 +48,7 @@ def in_single(scores: Any) -> Any:
 
 def scored_columns(
     scores: Any, truth: Any, seen: Any, ties: Ties | None, depth: int | None, *, with_scores: bool
-) -> tuple[list[Columns], int]:
+) -> tuple[list[Columns], list[Note]]:
     """The events of some users at a time, as arrays; users and items are numbered from 0.
 
     Args:
@@ -62,8 +62,8 @@ def scored_columns(
         with_scores: whether the events have scores.
 
     Returns:
-        The events, and the number of users with interactions whose scores are all equal, unless
-        `ties` is given.
+        The events, and warnings: of users with interactions whose scores are all equal, unless
+        `ties` is given, and of nothing that is left out.
     """
     users, items = (int(size) for size in np.shape(scores))
     matrix = scores
@@ -109,7 +109,13 @@ def scored_columns(
                 users=np.arange(start, stop),
             )
         )
-    return columns, undecided
+    notes = []
+    if undecided:
+        text = f"users whose scores are all equal: {undecided:,}; the first item comes first. "
+        notes = [Note(text + "{ties=worst} puts hits last, {ties=random} shuffles.")]
+    if left_out is not None and not left_out.values.size:
+        notes.append(Note(NOTHING_TO_EXCLUDE))
+    return columns, notes
 
 
 def _tie_keys(

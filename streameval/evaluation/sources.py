@@ -819,14 +819,10 @@ def scored_events(
 ) -> EventsInMemory:
     """A matrix of scores: the best items of each user, some users at a time."""
     scores = in_single(given.events) if needs.single else given.events
-    columns, undecided = scored_columns(
+    columns, notes = scored_columns(
         scores, given.truth, given.exclude, options.ties, depth, with_scores=needs.scores
     )
-    equal = Note(
-        f"users whose scores are all equal: {undecided:,}; the first item comes first. "
-        "{ties=worst} puts hits last, {ties=random} shuffles."
-    )
-    spans, notes = [(None, part) for part in columns], [equal] if undecided else []
+    spans = [(None, part) for part in columns]
     used: set[Named] = {("ties", None)}
     labels = _user_labels(given, options, range(np.shape(given.events)[0]), notes, used)
     return EventsInMemory(given.names, spans, "integer", notes, labels, used)

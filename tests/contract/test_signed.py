@@ -475,14 +475,15 @@ def test_a_type_that_no_interaction_has_is_said(tmp_path: Path) -> None:
 
 
 def test_a_join_of_tables_sums_sales_and_refunds() -> None:
+    start = 1_700_000_000_000_000
     shown = pa.table(
         {
             "request_id": [f"r{row}" for row in range(len(_SALES))],
             "recommendations": [[*items] for items, _ in _SALES],
-            "times": [*range(len(_SALES))],
+            "times": [*range(start, start + len(_SALES))],
         }
     )
-    sales = [(f"r{row}", *sale, row) for row, (_, of) in enumerate(_SALES) for sale in of]
+    sales = [(f"r{row}", *sale, start + row) for row, (_, of) in enumerate(_SALES) for sale in of]
     names = ("request_id", "item", "gain", "times")
     acts = pa.table(dict(zip(names, map(list, zip(*sales, strict=True)), strict=True)))
     metrics = ("value_per_list", "hit_rate")

@@ -94,6 +94,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "every": {"every": "1h"},
     "by": {"by": "nowhere"},
     "exclude": {"exclude": {"nobody": ["z"]}},
+    "empty exclude": {"exclude": {}},
     "catalog": {"catalog": 9},
     "popularity": {"popularity": Popularity({"z": 1})},
     "similarity": {"similarity": Similarity(["y", "z"], vectors=[[1.0], [2.0]])},
