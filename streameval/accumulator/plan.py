@@ -170,9 +170,12 @@ def make_plan(
     Raises:
         MetricError: no metric is given, or a number is not valid.
         NotKeptError: the cut-off of a metric exceeds the given depth.
+        MetricTextError: a percentile stands for a number of a metric.
     """
     if not metrics:
         raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
+    for metric in metrics:
+        metric.require_numbers()
     max_items = _whole_number("max_items", max_items, 1)
     if depth is not None:
         depth = _whole_number("depth", depth, WHOLE)

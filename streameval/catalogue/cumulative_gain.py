@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import numpy as np
 
-from streameval.catalogue.signature import Span
+from streameval.catalogue.signature import Percentiles, Span
 from streameval.events.event import LARGEST_GAIN
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitrows import Total
@@ -24,8 +24,8 @@ Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
 Base: TypeAlias = Annotated[float, Span(1.001, 1000)]
 """Base of the logarithm; values are log2(base) times those of base 2."""
 
-Cap: TypeAlias = Annotated[float, Span(0, sys.float_info.max)]
-"""Largest value of a list; 0 for none."""
+Cap: TypeAlias = Annotated[float, Span(0, sys.float_info.max), Percentiles(50, 100)]
+"""Largest value of a list; 0 for none. Where arms are compared, a percentile of all their lists."""
 
 _LARGEST: Final = math.log2(LARGEST_GAIN)
 """The largest exponent of a gain."""

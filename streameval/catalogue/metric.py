@@ -27,9 +27,10 @@ from streameval.catalogue.signature import (
     declaration_problems,
     fields_of,
     keywords_of,
+    percentile_of,
     units_of,
 )
-from streameval.events.errors import OwnMetricError
+from streameval.events.errors import MetricTextError, OwnMetricError
 from streameval.statistics.asked import BY_CELL
 from streameval.statistics.lists import Relevant
 
@@ -170,6 +171,38 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             text=self.per_list,
             alias=None,
         )
+
+    @cached_property
+    def percentiles(self) -> Mapping[str, float]:
+        """Parameter -> the percentile of the values of lists that stands for its number.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> parse("value_per_list(cap=p99.5)@10").percentiles
+            {'cap': 99.5}
+        """
+        parameters = self.definition.parameters
+        named = {
+            name: percentile_of(value)
+            for name, value in self.options.items()
+            if name in parameters and parameters[name].percentiles is not None
+        }
+        return {name: found for name, found in named.items() if found is not None}
+
+    def require_numbers(self) -> None:
+        """Refuse a percentile where values are counted before all lists are known.
+
+        Raises:
+            MetricTextError: a percentile stands for a number.
+        """
+        for parameter in self.percentiles:
+            raise MetricTextError(
+                self.text,
+                f"metric {self.text!r}: {parameter} = {self.options[parameter]!r} is known only "
+                "when all lists are; give a number. Of variants in files or frames, `compare` and "
+                "`plan` find it, and print it.",
+                parameter=parameter,
+            )
 
     @cached_property
     def empty_rules(self) -> Mapping[tuple[int, int], Empty]:

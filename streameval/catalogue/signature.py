@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.catalogue.grammar import format_value
 from streameval.events.errors import MetricTextError, OwnMetricError
 from streameval.statistics.asked import BY_CELL
 
@@ -74,6 +76,30 @@ class Span(NamedTuple):
     high: float
 
 
+class Percentiles(NamedTuple):
+    """Range, without its ends, of percentiles that may stand for a parameter's number: `cap=p99.5`.
+
+    The number is that percentile of the values of all lists that are compared.
+    """
+
+    low: float
+    high: float
+
+
+_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)", re.ASCII)
+
+
+def percentile_of(value: Value) -> float | None:
+    """The percentile that a value names, such as 99.5 for "p99.5"; None for other values.
+
+    Example:
+        >>> percentile_of("p99.5"), percentile_of("p"), percentile_of(100.0)
+        (99.5, None, None)
+    """
+    found = _PERCENTILE.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else float(found[1])
+
+
 class Reference(NamedTuple):
     """A value with a meaning, and a verdict for each side; `{name}` stands for a parameter.
 
@@ -122,12 +148,14 @@ class Parameter(msgspec.Struct, frozen=True):
     Attributes:
         choices: allowed values; None allows any value of the default's type.
         span: smallest and largest number allowed.
+        percentiles: limits of percentiles that may stand for the number; None without any.
     """
 
     name: str
     default: Value
     choices: tuple[Value, ...] | None = None
     span: tuple[float, float] = (-math.inf, math.inf)
+    percentiles: tuple[float, float] | None = None
 
     def check(self, metric: str, value: Value) -> Value:
         """The value, converted to the parameter's type.
@@ -137,7 +165,17 @@ class Parameter(msgspec.Struct, frozen=True):
         """
         if remedy := self.remedy(value):
             raise parameter_error(metric, self.name, value, remedy)
+        if self.percentiles is not None and (percentile := percentile_of(value)) is not None:
+            return f"p{format_value(percentile)}"
         return value if self.choices is not None else type(self.default)(value)
+
+    @property
+    def or_percentile(self) -> str:
+        """Which percentiles may stand for the number, to be read after "a number"; else empty."""
+        if self.percentiles is None:
+            return ""
+        least, most = self.percentiles
+        return f", or a percentile above p{least:g} and below p{most:g}"
 
     def remedy(self, value: Value) -> str | None:
         """What to give instead of a value that is not allowed."""
@@ -145,6 +183,11 @@ class Parameter(msgspec.Struct, frozen=True):
         if self.choices is not None:
             listed = ", ".join(map(str, self.choices))
             return None if value in self.choices else f"choose one of {listed}"
+        if self.percentiles is not None and isinstance(value, str):
+            (least, most), percentile = self.percentiles, percentile_of(value)
+            if percentile is not None and least < percentile < most:
+                return None
+            return f"give {KINDS[kind]}{self.or_percentile}, like p99.5"
         if type(value) is not kind and not (kind is float and type(value) is int):
             return f"give {KINDS[kind]}"
         if isinstance(value, (int, float)) and not low <= value <= high:
@@ -271,14 +314,16 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
     accepted = {}
     for name in keywords_of(function):
         hint, default, limits = hints.get(name), arguments[name].default, (-math.inf, math.inf)
+        percentiles = None
         if typing.get_origin(hint) is Annotated:
             hint, *notes = typing.get_args(hint)
             limits = next((note for note in notes if isinstance(note, Span)), limits)
+            percentiles = next((note for note in notes if isinstance(note, Percentiles)), None)
         choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
         # Type checkers accept a whole number as a float, too.
         if hint is float and type(default) is int:
             default = float(default)
-        accepted[name] = Parameter(name, default, choices, limits)
+        accepted[name] = Parameter(name, default, choices, limits, percentiles)
     for note in typing.get_args(hints.get("attribute")):
         if isinstance(note, By):
             accepted[BY] = Parameter(BY, note.default)

@@ -170,7 +170,7 @@ def _parameters(metric: Metric) -> list[str]:
     for name, parameter in parameters(metric.definition, metric.convention).items():
         shared = name not in metric.definition.parameters
         meaning = SHARED_PARAMETERS.get(name, "").replace("`", "") if shared else ""
-        allowed = _NAMES_ITEMS.get(name) or KINDS[type(parameter.default)]
+        allowed = _NAMES_ITEMS.get(name) or KINDS[type(parameter.default)] + parameter.or_percentile
         if parameter.choices is not None:
             allowed = ", ".join(map(format_value, parameter.choices))
         usual = "(empty)" if parameter.default == "" else format_value(parameter.default)

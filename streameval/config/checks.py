@@ -71,6 +71,7 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         key = f"{place}.name" if place.startswith("metric[") else place
         try:
             metric = parse(text)
+            metric.require_numbers()
         except MetricError as error:
             yield key, str(error)
             continue

@@ -132,8 +132,15 @@ class EngineCounts:
 
     newest = clock
 
-    def families(self) -> list[SliceTable]:
+    @property
+    def starts(self) -> list[int | None]:
+        """See `SliceCounts.starts`."""
+        return [None] if self._spans is None else self._spans.starts
+
+    def families(self, start: int | None = None) -> list[SliceTable]:
         """See `SliceCounts.families`."""
+        if self._spans is not None:
+            return self._spans.families(start)
         return lifetimes_of(self.ingest, self._labels)
 
     def spans(self) -> Sequence[SpanReadings]:

@@ -109,6 +109,11 @@ class FileCounts:
         """The counts over all time; empty if spans split it."""
         return self._counts.families() if self.setup.every is None else []
 
+    @property
+    def families_by_start(self) -> Iterator[tuple[int | None, list[SliceTable]]]:
+        """The counts of each span, by its start; of all time at once without spans."""
+        return ((start, self._counts.families(start)) for start in self._counts.starts)
+
     @cached_property
     def spans(self) -> Sequence[SpanReadings]:
         """The readings of each span, in time order; of all time at once without spans."""

@@ -39,7 +39,7 @@ def restore_states(request: Request, around: Surroundings) -> StateCounts:
     refuse_given(request.options, reading, " is for events; those of a state are counted already.")
     # First, as a state imports no module: it has the metrics of those that the caller names.
     for text in (*request.options.metrics, *request.added):
-        parse(text)
+        parse(text).require_numbers()
     checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(request.files)}.")

@@ -36,7 +36,8 @@ def dcg(
     counts as 1. The discount is log2(rank + 1); with discount_by=ln it is ln(rank + 1), with
     log2_rank max(1, log2(rank)). Another base of the logarithm multiplies values by log2(base). A
     list without interactions counts as 0. Undefined without lists. With gain=exp2 a gain above 1000
-    counts as 1000, so that sums stay finite. With a cap, a list with more counts as the cap.
+    counts as 1000, so that sums stay finite. With a cap, a list with more counts as the cap; for
+    cap=p99.5 see value_per_list.
 
         dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
 

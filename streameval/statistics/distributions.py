@@ -325,7 +325,7 @@ class Distribution:
         bits: int = BITS,
     ) -> None:
         self._keys, self._counts = values
-        self._sums = sums
+        self._marks, self._sums = marks, sums
         self.estimated, self._bits = estimated, bits
         by_mark: dict[int, int] = dict(zip(*(column.tolist() for column in marks), strict=True))
         self.lists, self.undefined = by_mark.get(_LISTS, 0), by_mark.get(_UNDEFINED, 0)
@@ -347,6 +347,17 @@ class Distribution:
     def zeros(self) -> int:
         """Number of values that are 0; below 2^-32, if they are binned."""
         return int(self._counts[self._values == 0].sum())
+
+    @property
+    def nonzero(self) -> Distribution:
+        """The distribution of the values other than 0; see `zeros`."""
+        here = self._values != 0
+        values = [self._keys[here], self._counts[here]]
+        return Distribution(values, self._marks, self._sums, self.estimated, self._bits)
+
+    def above(self, value: float) -> int:
+        """Number of values that are larger."""
+        return int(self._counts[self._values > value].sum()) + self._above * (value < math.inf)
 
     @property
     def total(self) -> float:

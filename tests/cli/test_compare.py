@@ -363,6 +363,8 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
     assert "no such label in the state; its labels: variant, country" in told
     told = run("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
     assert "-m mrr: not in the state, which has ctr, ndcg@10" in told
+    told = run("compare", state, "-m", "value_per_list(cap=p99)").stderr
+    assert "cap = 'p99' is known only when all lists are; give a number" in told
     told = usage_error("compare", state, "--time", "ts")
     counted = "is for events; those of a state are counted already."
     assert told == f"streameval: --column {counted}\n"

@@ -141,7 +141,8 @@ def _allowed(parameter: Parameter) -> str:
         return ", ".join(f"`{choice}`" for choice in parameter.choices)
     low, high = parameter.span
     limits = "" if math.isinf(low) else f" from {low:g}"
-    return _KINDS[type(parameter.default)] + limits + ("" if high > 1e9 else f" to {high:g}")
+    limits += "" if high > 1e9 else f" to {high:g}"
+    return _KINDS[type(parameter.default)] + limits + parameter.or_percentile
 
 
 def _rows(definition: Definition) -> dict[tuple[str, str], list[str]]:

@@ -362,4 +362,6 @@ def test_a_long_tail_in_a_small_variant_asks_for_users_or_a_cap() -> None:
     )
     (only,) = result.rows
     assert only.sentence.startswith("too few users: a few large values decide value_per_list, and")
-    assert only.sentence.endswith("or the values a cap, as in value_per_list(cap=100).")
+    assert only.sentence.endswith(
+        "or the values a cap, as in value_per_list(cap=100); of files, cap=p99.5."
+    )

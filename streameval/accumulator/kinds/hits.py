@@ -192,7 +192,9 @@ def hits_statistic(metric: Metric, table: CountedTable) -> Hits:
 
     Raises:
         NotKeptError: they were not kept, or the cut-off exceeds the ranks kept.
+        MetricTextError: a percentile stands for a number of the metric.
     """
+    metric.require_numbers()
     check_depth(metric, table.limits.depth)
     statistic = table.statistics.get(name_of(hits_options(metric, table.limits.depth)))
     if statistic is None:

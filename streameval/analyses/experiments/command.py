@@ -267,6 +267,7 @@ def compare(
             "looks": None if look is None else look.looks,
             "look": None if look is None else look.look,
             "decisions": msgspec.to_builtins(result.report.decisions),
+            "caps": msgspec.to_builtins(result.caps),
             "checks": msgspec.to_builtins(checks),
             "comparisons": list(map(_record, compared_rows)),
             "segments": list(map(_record, segments)),

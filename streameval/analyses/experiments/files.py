@@ -13,6 +13,13 @@ from streameval.accumulator.kinds.groups import ungrouped, unlike_metrics
 from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
+from streameval.analyses.experiments.caps import (
+    AskedNames,
+    PercentileCap,
+    find_caps,
+    percentile_metrics,
+    without_cap,
+)
 from streameval.analyses.experiments.reader import (
     before_in,
     everyone_in,
@@ -27,6 +34,7 @@ from streameval.analyses.experiments.settings import (
 )
 from streameval.analyses.experiments.statistics import (
     Variant,
+    by_names,
     check_segment,
     compare_with_control,
     with_segments,
@@ -140,6 +148,47 @@ class ExperimentOptions(NamedTuple):
         return self.by or experiment.within
 
 
+def _without_deciding(options: ExperimentOptions, **fields: Any) -> ExperimentOptions:
+    """The options with other fields of the experiment, and no metric that decides."""
+    nothing: dict[str, Any] = {"primary": [], "guardrails": {}}
+    return options._replace(experiment={**options.experiment, **nothing, **fields})
+
+
+def _find_caps(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Sequence[PercentileCap], Request, ExperimentOptions, AskedNames]:
+    """The caps by percentile, what is counted with them, and its names in the report."""
+    deciding = deciding_metrics(Experiment(**options.experiment))
+    others = (*request.added, *deciding)
+    metrics = percentile_metrics((*request.options.metrics, *others))
+    caps: Sequence[PercentileCap] = ()
+    # A state is counted already.
+    if metrics and not request.given.is_state:
+        texts = [without_cap(metric).text for metric in metrics]
+        plain = request.with_options(metrics=texts)._replace(added=())
+        if options.models:
+            whole = _without_deciding(options, **_WHOLE)
+            setup, _ = experiment_setup(plain, whole, around)
+            setups = [setup.without_labels()._replace(given=of) for of in options.models.values()]
+            caps = find_caps(metrics, setups, around)
+        else:
+            setup, experiment = experiment_setup(plain, _without_deciding(options), around)
+            caps = find_caps(metrics, [setup], around, experiment)
+    named = AskedNames.of(caps, request, deciding)
+    if not caps:
+        return caps, request, options, named
+    counted = {**options.experiment}
+    if "primary" in counted:
+        counted["primary"] = list(dict.fromkeys(named.texts(counted["primary"])))
+    if "guardrails" in counted:
+        counted["guardrails"] = named.keys(counted["guardrails"])
+    return caps, named.request(request), options._replace(experiment=counted), named
+
+
+_WHOLE: Final[Mapping[str, Any]] = {"same_users": True, "since": None, "until": None, "shares": {}}
+"""The experiment of models of one truth, without days and a split of users."""
+
+
 class ArmCounts(NamedTuple):
     """The counts of an experiment.
 
@@ -158,6 +207,27 @@ class ArmCounts(NamedTuple):
     is_doubtful: bool = False
     segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
     before: Before | None = None
+
+    def renamed(self, named: AskedNames, asked: Mapping[str, Any]) -> ArmCounts:
+        """The counts with the names that were asked for.
+
+        `asked`: the fields of the experiment, which may have metrics by percentile.
+        """
+        names, before = named.names, self.before
+        deciding = {name: asked[name] for name in ("primary", "guardrails") if name in asked}
+        return self._replace(
+            experiment=replace(self.experiment, **deciding),
+            metrics=named.metrics(self.metrics),
+            variants={name: of.renamed(names) for name, of in self.variants.items()},
+            left_out=by_names(self.left_out, names),
+            segments={
+                value: {name: of.renamed(names) for name, of in variants.items()}
+                for value, variants in self.segments.items()
+            },
+            before=None
+            if before is None
+            else before._replace(totals=by_names(before.totals, names)),
+        )
 
 
 def _counted(
@@ -266,8 +336,7 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
             "model, once. Leave it out.",
             setting=Setting(name),
         )
-    whole = {**options.experiment, "same_users": True, "since": None}
-    whole |= {"until": None, "shares": {}}
+    whole = {**options.experiment, **_WHOLE}
     setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = replace(experiment, control=next(iter(options.models)))
@@ -381,6 +450,7 @@ class CompareResult(NamedTuple):
         is_doubtful: whether most records with interactions are invalid.
         against: the metric of control, if two metrics of one log are compared.
         lists: how many are compared; 0 if unknown.
+        caps: the numbers that percentiles of metrics stand for.
     """
 
     report: Report
@@ -389,6 +459,7 @@ class CompareResult(NamedTuple):
     is_doubtful: bool = False
     against: str | None = None
     lists: int = 0
+    caps: Sequence[PercentileCap] = ()
 
 
 def compare_variants(
@@ -403,11 +474,15 @@ def compare_variants(
         MetricError: a metric is unknown.
     """
     look = options.planned_look(request)
+    caps: Sequence[PercentileCap] = ()
     if options.against is not None:
         counted, where = count_policies(request, options, around), "command line"
     else:
         refuse_idle(request.options, *(options.models.values() or [request.given]))
+        asked = options.experiment
+        caps, request, options, named = _find_caps(request, options, around)
         counted = (count_models if options.models else count_arms)(request, options, around)
+        counted = counted.renamed(named, asked) if caps else counted
         where = "the options"
     experiment, metrics, variants = counted.experiment, counted.metrics, counted.variants
     judged = [metric for metric in metrics if metric.text not in counted.left_out]
@@ -458,8 +533,10 @@ def compare_variants(
             else "no metric that can be compared; `streameval metrics` lists them all."
         )
     against = None if options.against is None else parse(options.against)
+    notes = (*(cap.text for cap in caps), *report.checks.notes)
     if has_estimates([*metrics, *([] if against is None else [against])]):
-        notes = (CAUTION.removesuffix("."), *report.checks.notes)
+        notes = (CAUTION.removesuffix("."), *notes)
+    if notes != report.checks.notes:
         report = report._replace(checks=replace(report.checks, notes=notes))
     return CompareResult(
         report,
@@ -468,6 +545,7 @@ def compare_variants(
         counted.is_doubtful,
         None if against is None else against.text,
         lists,
+        caps,
     )
 
 

@@ -11,13 +11,19 @@ from msgspec.structs import asdict, replace
 from typer import Option
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
+from streameval.analyses.experiments.caps import (
+    AskedNames,
+    find_caps,
+    percentile_metrics,
+    without_cap,
+)
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Goal, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.words import FARTHEST, pace_text
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.options import Surroundings, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
-from streameval.evaluation.setup import Request, setup_of
+from streameval.evaluation.setup import Request, Setup, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, chosen_metrics, restore_states
@@ -100,16 +106,18 @@ def plan_experiments(
         NoEventsError: there is no valid event.
     """
     counted: StateCounts | FileCounts
+    named: AskedNames | None = None
     if request.given.is_state:
         counted = restore_states(request, around)
     else:
-        setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
-        # A table need not have the columns of labels.
-        counted = count(setup.without_labels() if request.given.is_columns else setup, around)
+        request, named = _with_caps(request, around)
+        counted = count(_plan_setup(request), around)
         note_idle(around, counted)
     metrics, everyone = everyone_in(counted.families)
     if request.given.is_state:
         metrics = [*chosen_metrics(request, metrics)]
+    elif named is not None:
+        metrics, everyone = named.metrics(metrics), everyone.renamed(named.names)
     intervals = replace(counted.intervals, **options)
     plans = []
     for metric in metrics:
@@ -122,6 +130,26 @@ def plan_experiments(
     if not plans:
         raise UsageError("no metric that an experiment can compare; give another one with -m.")
     return plans, counted.is_doubtful
+
+
+def _plan_setup(request: Request) -> Setup:
+    """What is counted of files or frames."""
+    setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
+    # A table need not have the columns of labels.
+    return setup.without_labels() if request.given.is_columns else setup
+
+
+def _with_caps(request: Request, around: Surroundings) -> tuple[Request, AskedNames | None]:
+    """The request with the numbers of percentiles, and the names of its metrics; notes each cap."""
+    metrics = percentile_metrics(request.options.metrics)
+    if not metrics:
+        return request, None
+    plain = request.with_options(metrics=[without_cap(metric).text for metric in metrics])
+    caps = find_caps(metrics, [_plan_setup(plain)], around)
+    for cap in caps:
+        around.note(f"{cap.text}.")
+    named = AskedNames.of(caps, request)
+    return named.request(request), named
 
 
 def _share(option: str, text: str) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_args, overload
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
+from streameval.analyses.experiments.caps import PercentileCap
 from streameval.analyses.experiments.comparison import Comparison, compare_accumulators
 from streameval.analyses.experiments.files import (
     CompareResult,
@@ -30,6 +31,7 @@ from streameval.analyses.experiments.words import (
     promise,
     verdict_text,
 )
+from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import (
@@ -125,6 +127,11 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         checks = self._result.report.checks
         days = filter(None, (checks.period, checks.adjustment))
         return [*days, *(f"Note: {note}." for note in checks.notes)]
+
+    @property
+    def caps(self) -> Sequence[PercentileCap]:
+        """The number that each percentile of a metric stands for, as in cap=p99.5."""
+        return self._result.caps
 
     @property
     def promise(self) -> str:
@@ -417,6 +424,8 @@ def _of_counts(
     against: str | None,
 ) -> Comparison | ComparisonReport:
     """Compare what is counted already; the split of the users is not checked."""
+    for text in metrics:
+        parse(text).require_numbers()
     if len(runs) < 2:
         raise UsageError("there is one run; give another one to compare it with.")
     counts = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,6 +21,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Expected, Kept, KeptFamily, Problem
 from streameval.engine.rankers import RANKER
+from streameval.engine.windows.labels import NOT_VALUES
 from streameval.events.errors import ConfigError, unknown_name_problem
 from streameval.events.ids import is_number
 from streameval.events.problems import check_types
@@ -169,6 +170,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """
         later = [] if self.same_users else plans_of(self.shares)[1:]
         return [number_of_day(plan.since) for plan in later if plan.since is not None]
+
+    def arms(self, names: Iterable[str]) -> list[str]:
+        """The variants that are compared, control first: those with a share, else all.
+
+        `names`: values of the label.
+        """
+        shares = plans_of(self.shares)[0].shares
+        treatments = shares or sorted({*names}.difference(NOT_VALUES))
+        return [self.control, *(name for name in treatments if name != self.control)]
 
     def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
         """Check the settings against the metrics.

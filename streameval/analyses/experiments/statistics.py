@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import asdict, replace
@@ -95,6 +95,18 @@ from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
 
+T = TypeVar("T")
+
+
+def by_names(data: Mapping[str, T], names: Mapping[str, Sequence[str]]) -> dict[str, T]:
+    """Data by text of a metric, with other names of these; `names`: text -> its names.
+
+    Example:
+        >>> by_names({"mrr": 1, "ctr": 2}, {"ctr": ["clicks", "ctr"]})
+        {'mrr': 1, 'clicks': 2, 'ctr': 2}
+    """
+    return {name: of for text, of in data.items() for name in names.get(text, [text])}
+
 
 class Variant(NamedTuple):
     """The data of one variant.
@@ -138,6 +150,20 @@ class Variant(NamedTuple):
             sums=sums, audience=audience, activity=activity, values={}, means=means, strata=strata
         )
 
+    def renamed(self, names: Mapping[str, Sequence[str]]) -> Variant:
+        """The variant with other names of its metrics; `names`: text -> its names."""
+        cohorts = self.cohorts
+        return self._replace(
+            sums=by_names(self.sums, names),
+            objections=by_names(self.objections, names),
+            values=by_names(self.values, names),
+            means=by_names(self.means, names),
+            strata={value: variant.renamed(names) for value, variant in self.strata.items()},
+            cohorts=None
+            if cohorts is None
+            else cohorts._replace(totals=by_names(cohorts.totals, names)),
+        )
+
     def exact(self, metric: str) -> float | None:
         """The exact value of a metric if all its lists are on one day; otherwise None."""
         sums = self.sums.get(metric)
@@ -175,12 +201,11 @@ def compare_with_control(
     """
     named = {name for name in variants if name not in NOT_VALUES}
     plans = plans_of(experiment.shares)
-    treatments = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
     nothing = Variant({}, NOBODY)
     arms = {
-        name: variants.get(name, nothing).during(experiment)
-        for name in (experiment.control, *treatments)
+        name: variants.get(name, nothing).during(experiment) for name in experiment.arms(variants)
     }
+    treatments = list(arms)[1:]
     checks = check_audiences(
         {name: variant.audience for name, variant in arms.items()},
         plans,

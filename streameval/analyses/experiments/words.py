@@ -363,7 +363,7 @@ def _open_clause(row: Compared, control: str) -> str:
             return (
                 f"a few large values decide {row.metric}, and the smaller variant has too few "
                 f"users to show them; it needs about {_times_as_many(row)} times as many, or the "
-                "values a cap, as in value_per_list(cap=100)."
+                "values a cap, as in value_per_list(cap=100); of files, cap=p99.5."
             )
         case OpenReason.FEW_USERS:
             groups = max((FEWEST_GROUPS + 1) / (row.shortfall or 1.0) - 1.0, 0.0)
