@@ -26,6 +26,7 @@ from streameval.events.errors import ConfigError, unknown_name_problem
 from streameval.events.ids import is_number
 from streameval.events.problems import check_types
 from streameval.inference.days import number_of_day
+from streameval.inference.words import list_text
 
 SINCE: Final = "since"
 """Key of the first day in shares with dates."""
@@ -304,7 +305,8 @@ def experiment_line(experiment: Experiment) -> str:
     if experiment.until is not None:
         parts.append(f"until {experiment.until}")
     if experiment.primary:
-        parts.append(f"{', '.join(experiment.primary)} decides")
+        several = len(experiment.primary) > 1
+        parts.append(f"{list_text(experiment.primary)} {'decide' if several else 'decides'}")
     parts += [
         f"guardrail {name} {limit * 100:+.3g} %" for name, limit in experiment.guardrails.items()
     ]

@@ -40,6 +40,7 @@ from streameval.analyses.experiments.outcomes import (
 )
 from streameval.inference.contrasts import Contrast
 from streameval.inference.planned_looks import PlannedLook
+from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import Intervals
 
 
@@ -243,39 +244,47 @@ class UnlikeLifts(NamedTuple):
     highest: tuple[str, float]
 
 
+class _SegmentLift(NamedTuple):
+    """The logarithm of treatment / control in a segment, its moves by user group, its settings."""
+
+    log: float
+    moves: FloatArray
+    segment: str
+    groups: float
+    settings: Settings
+
+
 def unlike_lifts(drafts: Sequence[DraftComparison]) -> list[UnlikeLifts]:
     """For each metric and variant, the segments whose lifts differ most, if any do.
 
     All pairs of segments share the error rate with those of all metrics and variants: two that are
     chosen for being extreme are among them. A user who is in both leaves both at once.
     """
-    by_key: dict[tuple[str, str], list[tuple[str, DraftComparison, Contrast]]] = {}
+    by_key: dict[tuple[str, str], list[_SegmentLift]] = {}
     for draft in drafts:
         row, contrast = draft.row, draft.contrast
         if row.segment is not None and contrast is not None and contrast.is_usable:
-            by_key.setdefault((row.metric, row.variant), []).append((row.segment, draft, contrast))
-    pairs = sum(len(of_key) * (len(of_key) - 1) // 2 for of_key in by_key.values())
+            lift = _SegmentLift(*log_lift(contrast), row.segment, contrast.groups, draft.settings)
+            by_key.setdefault((row.metric, row.variant), []).append(lift)
+    pairs = sum(len(lifts) * (len(lifts) - 1) // 2 for lifts in by_key.values())
     found = []
-    for (metric, variant), of_key in by_key.items():
-        settings = of_key[0][1].settings
-        level = (1.0 - settings.confidence) / max(pairs, 1)
-        logs = sorted(
-            ((*log_lift(contrast), segment, contrast.groups) for segment, _, contrast in of_key),
-            key=lambda each: (each[0], each[2]),
-        )
+    for key, lifts in by_key.items():
+        settings = lifts[0].settings
+        settings = settings._replace(level=settings.alpha / max(pairs, 1))
+        ascending = sorted(lifts, key=lambda lift: (lift.log, lift.segment))
         unlike = [
-            UnlikeLifts(
-                metric, variant, (one[2], math.expm1(one[0])), (other[2], math.expm1(other[0]))
-            )
-            for one, other in combinations(logs, 2)
+            (low, high)
+            for low, high in combinations(ascending, 2)
             if logs_differ(
-                settings._replace(level=level),
-                min(one[3], other[3]),
-                other[0] - one[0],
-                other[1] - one[1],
+                settings, min(low.groups, high.groups), high.log - low.log, high.moves - low.moves
             )
         ]
-        found += sorted(unlike, key=lambda pair: pair.lowest[1] - pair.highest[1])[:1]
+        if unlike:
+            low, high = max(
+                unlike, key=lambda pair: math.expm1(pair[1].log) - math.expm1(pair[0].log)
+            )
+            ends = ((end.segment, math.expm1(end.log)) for end in (low, high))
+            found.append(UnlikeLifts(*key, *ends))
     return found
 
 
