@@ -302,6 +302,8 @@ def _counted(values: dict[str, int]) -> str:
 
 def _example(value: object) -> str:
     """A value as JSON; of a list, its first element."""
-    if isinstance(value, list) and value:
+    if isinstance(value, list):
+        if not value:
+            return "[]"
         return f"[{shortened_json(value[0])}{', ...' * (len(value) > 1)}]"
     return shortened_json(value)
