@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from streameval.catalogue import parse
 from streameval.evaluation.partials import Inputs, Known, arrow_table, partials, repacked
+from streameval.events.errors import UsageError
 from streameval.events.extras import import_extra
 from streameval.join.tables import Attribution, joined, pieces, sides
 from streameval.statistics.intervals import Intervals
@@ -46,6 +47,7 @@ def evaluate(
     Raises:
         MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: Beam is not installed.
+        UsageError: `buckets` is below 1, or there is one collection to join.
 
     Example:
         >>> import apache_beam, pyarrow
@@ -64,6 +66,8 @@ def evaluate(
     rule = attribution or Attribution()
     known: Any = {name: of for name, of in inputs.items() if name in Known.__optional_keys__}
     # Raise errors of arguments here rather than on a worker.
+    if buckets < 1:
+        raise UsageError(f"buckets={buckets}: give 1 or more.")
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
 
     def count(table: Any) -> Iterator[tuple[Any, Mapping[str, Any]]]:
@@ -91,6 +95,10 @@ def evaluate(
             named = zip(("impressions", "interactions"), tables, strict=True)
             both = {side: of | f"Divide {side}" >> beam.FlatMap(divide, side) for side, of in named}
             tables = both | beam.CoGroupByKey() | "Join" >> beam.Map(join)
+        elif attribution is not None:
+            raise UsageError(
+                "attribution joins two collections: apply it to (impressions, clicks)."
+            )
         counted = tables | "Count" >> beam.FlatMap(count)
         return counted | beam.CombinePerKey(beam.CombineFn.from_callable(add)) | beam.Values()
 

@@ -21,7 +21,7 @@ from streameval.evaluation.partials import (
     repacked,
 )
 from streameval.events.columns import Columns
-from streameval.events.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError, UsageError
 from streameval.join.tables import Attribution, joined
 from streameval.statistics.intervals import Intervals
 
@@ -118,6 +118,7 @@ def evaluate(
         InvalidEventError: the frame is not one of pyspark, or lacks a column.
         MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: pyarrow is not installed.
+        UsageError: `buckets` is below 1, or there is one frame to join.
         ValueError: `every` is not a duration.
 
     Example:
@@ -134,6 +135,10 @@ def evaluate(
     if not hasattr(frame, "mapInArrow"):
         problem = f"give a DataFrame of pyspark, found {type(frame).__name__}"
         raise InvalidEventError("wrong_type", problem)
+    if interactions is None and attribution is not None:
+        raise UsageError(
+            "attribution joins two frames: give that of interactions after the impressions."
+        )
     known_columns = [*frame.columns, *([] if interactions is None else ["interactions"])]
     for name in ["recommendations", "interactions", *by, *(["times"] if every else [])]:
         if name not in known_columns:
@@ -184,15 +189,19 @@ def _bucketed(
     """Both frames in groups of the same keys."""
     from pyspark.sql import functions  # noqa: PLC0415  for joins alone
 
+    if buckets < 1:
+        raise UsageError(f"buckets={buckets}: give 1 or more.")
+    required = {"impressions": ["recommendations", "times", *rule.per]}
+    required["interactions"] = ["item", "times"]
     kinds, groups = list[str](), list[Any]()
     usual = ["users", "user"] if rule.key == "user_item" else ["request_id"]
     for side, frame in (("impressions", impressions), ("interactions", interactions)):
-        name = next((name for name in usual if name in frame.columns), None)
-        if name is None:
-            detail = (
-                f"{side} have no column {usual[-1]!r}; their columns: {', '.join(frame.columns)}"
-            )
-            raise InvalidEventError("missing_field", detail)
+        name = next((name for name in usual if name in frame.columns), usual[-1])
+        for column in (name, *required[side]):
+            if column not in frame.columns:
+                columns = ", ".join(frame.columns)
+                detail = f"{side} have no column {column!r}; their columns: {columns}"
+                raise InvalidEventError("missing_field", detail)
         kinds.append(frame.schema[name].dataType.simpleString())
         bucket = functions.pmod(functions.xxhash64(name), functions.lit(buckets))
         groups.append(frame.groupBy(bucket.alias("bucket")))

@@ -21,7 +21,7 @@ from streameval.catalogue.items import Popularity
 from streameval.evaluation import spark as spark_module
 from streameval.evaluation.partials import Cell, merged, partials
 from streameval.evaluation.spark import evaluate
-from streameval.events.errors import InvalidEventError, MetricError
+from streameval.events.errors import InvalidEventError, MetricError, UsageError
 from streameval.join.tables import joined
 from tests.cli.program import run
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
@@ -259,5 +259,10 @@ def test_a_join_gives_the_bits_and_refuses_the_columns_of_one_process(
             "mrr",
             attribution=rule,
         )
-    with pytest.raises(InvalidEventError, match="interactions have no column"):
-        evaluate(given[0], given[1].drop(key), "mrr", attribution=rule)
+    for name in (key, "item"):
+        with pytest.raises(InvalidEventError, match=f"interactions have no column '{name}'"):
+            evaluate(given[0], given[1].drop(name), "mrr", attribution=rule)
+    with pytest.raises(UsageError, match="give that of interactions"):
+        evaluate(given[0], "mrr", attribution=rule)
+    with pytest.raises(UsageError, match="buckets=0: give 1 or more"):
+        evaluate(*given, "mrr", attribution=rule, buckets=0)
