@@ -128,6 +128,7 @@ def visits() -> list[dict[str, Any]]:
             "ts": 1_772_323_200 + 86_400 * day,
             "user": f"u{user}",
             "variant": ("control", "b")[user % 2],
+            "country": ("de", "nl")[user // 2 % 2],
             "recommendations": ["a", "c"],
             "interactions": ["a" if random.random() < 0.3 + 0.2 * (user % 2) else "x"],
         }
@@ -170,6 +171,21 @@ def test_one_planned_look_is_named_on_every_surface(tmp_path: Path) -> None:
         with pytest.raises(InputError) as refused:
             compare(path, "ctr", **by_time, **options)
         assert lines_for_command(refused.value) == [said]
+
+
+def test_guardrails_and_segments_have_the_bounds_of_the_look(tmp_path: Path) -> None:
+    path = str(json_lines(tmp_path / "log.ndjson", visits()))
+    how: dict[str, Any] = {"columns": {"time": "ts"}, "time_unit": "s", "baseline": "b"}
+    planned: dict[str, Any] = {"looks": 5, "look": 2}
+    ends = [present(compare(path, "ctr", **how, **of)["ctr"].lift_high) for of in ({}, planned)]
+    # Below the limit by one look alone, and by the planned one not yet.
+    how |= {"guardrails": {"ctr": sum(ends) / 2}, "by": "country"}
+    once, found = compare(path, "ctr", **how), compare(path, "ctr", **how, **planned)
+    verdicts = [of["ctr"].guardrail_verdict for of in (once, found)]
+    assert verdicts == ["broken", "not enough evidence"]
+    for country in ("de", "nl"):
+        key = "ctr", "control", country
+        assert found[key].p_value > once[key].p_value
 
 
 def test_looks_at_a_state_are_not_planned(tmp_path: Path) -> None:
