@@ -11,19 +11,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streameval import Popularity, Similarity, evaluate
 from streameval.evaluation.evaluation import ReadingOptions
 from streameval.evaluation.options import Options
+from streameval.evaluation.partials import arrow_table, partials
 from streameval.evaluation.shell.evaluate import evaluate as command_of_evaluate
 from streameval.events.errors import StreamevalError
+from tests.cli.program import run
 
 LISTS = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
 TRUTH = pd.DataFrame({"user": ["u", "v"], "item": ["b", "c"]})
 EVENTS = pd.DataFrame(
     {"recommendations": ["a|b", "c"], "interactions": ["b", "c"], "user": ["u", "v"]}
 )
+COUNTED = pa.table({"recommendations": [["a", "b"]], "interactions": [["b"]]})
 TREC = "u Q0 a 1 0.9 x\nu Q0 b 2 0.5 x\nv Q0 c 1 0.7 x\n", "u 0 b 1\nv 0 c 1\n"
 LINES = '{"recommendations":["a","b"],"interactions":["b"]}\n'
 
@@ -152,6 +157,16 @@ def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None
             assert (found != whole) or (form, name) in DECIDES, name
         elif found:
             assert found == whole, name
+
+
+def test_rows_of_partials_take_no_settings(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(arrow_table(partials([COUNTED], "mrr")), path)
+    assert run("evaluate", path).returncode == 0
+    for option, value in {"--combine": "sum", "--truth": "truth.csv", "--by": "country"}.items():
+        refused = run("evaluate", path, option, value)
+        assert refused.returncode == 2
+        assert f"{option}: {path} has rows of streameval.partials" in refused.stderr
 
 
 def test_settings_have_the_same_names_everywhere() -> None:

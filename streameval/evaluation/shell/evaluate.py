@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 from typer import Option
 
 from streameval.evaluation.evaluation import count_given, title_of
-from streameval.evaluation.options import as_usage_error
+from streameval.evaluation.options import InputError, Options, Setting, as_usage_error
 from streameval.evaluation.partials_reader import has_partials, spans_of
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.errors import refuse_invalid
@@ -26,7 +27,6 @@ from streameval.events.errors import (
     InvalidEventError,
     SourceError,
     UnlikeStateError,
-    UsageError,
 )
 
 
@@ -93,10 +93,11 @@ def evaluate(
     inputs: dict[str, object] = {}
     if split.catalog is not None:
         inputs["catalog"] = int(split.catalog) if split.catalog.isdecimal() else split.catalog
-    if len(read.paths) == 1 and not groups.recommendations and has_partials(read.paths[0]):
-        _write_partials(read, split, format)
-        return
     options = read.options(by=split.by, every=split.every, inputs=inputs, **pair.reading())
+    if len(read.paths) == 1 and not groups.recommendations and has_partials(read.paths[0]):
+        others = {"truth": pair.truth, "exclude": pair.exclude, "users": groups.users}
+        _write_partials(read, msgspec.structs.asdict(options) | inputs | others, format)
+        return
     with as_usage_error(SourceError, InvalidEventError):
         given = files_given(
             read.paths, groups.recommendations, pair.truth, pair.exclude, options, groups.users
@@ -107,13 +108,17 @@ def evaluate(
         refuse_invalid(allowed=read.allow_invalid)
 
 
-def _write_partials(read: ReadOptions, split: EvaluateOptions, format: ReportFormat) -> None:  # noqa: A002  as the option
+def _write_partials(read: ReadOptions, given: Mapping[str, object], format: ReportFormat) -> None:  # noqa: A002  as the option
     """Write the readings of rows of partials, whose metrics, labels and spans are theirs."""
     (path,) = read.paths
-    for option, value in {"by": split.by, "every": split.every, "config": read.config}.items():
-        if value:
-            problem = f"--{option}: {path} has rows of streameval.partials, which are split already"
-            raise UsageError(f"{problem}; leave it out.")
+    for name, value in given.items():
+        if name in ("metrics", "inputs"):
+            continue
+        if value and value != getattr(Options(), name, None):
+            problem = f"{path} has rows of streameval.partials, which are counted already"
+            raise InputError(
+                "{setting}: {problem}; leave it out.", setting=Setting(name), problem=problem
+            )
     with as_usage_error(SourceError, UnlikeStateError):
         spans = spans_of(path, read.metric)
     write_series(spans, format, title_of([path]), read.output)
