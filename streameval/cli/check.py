@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import starmap
 from pathlib import Path
@@ -48,15 +48,13 @@ from streameval.events.errors import (
     UnlikeStateError,
     without_user,
 )
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.join.options import AttributionOptions
 from streameval.sources import kinds
-from streameval.sources.kinds import partials_in
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.secrets import redact
-from streameval.sources.source import Positions
 
 
 def check(
@@ -250,14 +248,12 @@ def _connect(config: Config, group: str) -> None:
 
 def _check_fields(config: Config) -> bool:
     """Whether a sample of real records has every configured name; prints a line for each."""
-    if partials_in(config.source) is not None:
-        return True
     schemas = schemas_of(config, os.environ)
     frontend = frontend_of(config, layout(config), schemas)
     first, fields = FirstRecords(streams_of(config)), FieldCheck(config, schemas)
     invalid = list[DeadLetter]()
     try:
-        for batch in decodable_batches(_sample(config.source), schemas):
+        for batch in decodable_batches(kinds.sample(config.source, os.environ), schemas):
             refused = decode_each(frontend.decode, batch).invalid
             first.add(batch, refused)
             invalid += letters_of(batch, refused[:1])
@@ -271,30 +267,6 @@ def _check_fields(config: Config) -> bool:
     absent = [entry.text for entry in fields.absent()]
     report(*absent)
     return not absent
-
-
-def _sample(options: SourceOptions) -> Iterable[RecordBatch]:
-    """Records of each log: the newest of a topic, the first of a file."""
-    if (newest := kinds.newest_records(options, os.environ)) is not None:
-        yield from newest()
-        return
-    source = kinds.build(options, os.environ)
-    source.open(Positions())
-    seen = set[Partition]()
-    try:
-        while not source.status.finished and len(seen) < _MOST_LOGS:
-            new = [batch for batch in source.poll(0) if batch.partition not in seen]
-            yield from new
-            seen.update(batch.partition for batch in new)
-            source.pause(seen)
-            if not new:
-                return
-    finally:
-        source.close()
-
-
-_MOST_LOGS: Final = 16
-"""Files that are sampled."""
 
 
 def _succeeds(name: str, attempt: Callable[[], str]) -> bool:

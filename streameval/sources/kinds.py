@@ -9,7 +9,8 @@ unknown or reserved, and SourceError for a source that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from streameval.events.records import Partition, RecordBatch
@@ -96,6 +97,25 @@ def newest_records(
     from streameval.sources import topics  # noqa: PLC0415  heavy
 
     return lambda: topics.newest_records(options, environment)
+
+
+def sample(options: SourceOptions, environment: Mapping[str, str]) -> Iterator[RecordBatch]:
+    """Records of each log: the newest of a topic, the first of a file; of other kinds, none.
+
+    A pipe is not read, because its records would be lost.
+    """
+    if (newest := newest_records(options, environment)) is not None:
+        yield from newest()
+    elif isinstance(options, FilesOptions):
+        from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
+
+        source = FilesSource(options)
+        source.open(Positions())
+        try:
+            if all(Path(path).is_file() for path in source.paths):
+                yield from source.poll(0)
+        finally:
+            source.close()
 
 
 def log_ends(options: SourceOptions, environment: Mapping[str, str]) -> LogEnds | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,6 +118,19 @@ def test_a_label_above_the_cap_is_named_and_the_control_is_not_folded(tmp_path: 
     assert "label=variant" in line
     assert "variant has more than 50 values, the label_cap, so " in answer.text
     assert answer.status_code == 200
+
+
+def test_check_reads_no_pipe(tmp_path: Path) -> None:
+    config = _config(tmp_path, label="variant", control="control")
+    (tmp_path / "events.ndjson").unlink()
+    os.mkfifo(tmp_path / "events.ndjson")
+    reader = os.open(tmp_path / "events.ndjson", os.O_RDONLY | os.O_NONBLOCK)
+    with (tmp_path / "events.ndjson").open("wb") as writer:
+        writer.write(b"{}")
+        writer.flush()
+        assert "found" not in printed("check", config)
+        assert os.read(reader, 10) == b"{}"
+    os.close(reader)
 
 
 def _batch(*events: object) -> RecordBatch:
