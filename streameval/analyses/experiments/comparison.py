@@ -45,7 +45,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         control: mean of control, weighted by day as in the difference; if no day has lists of both
             arms, None, or its own mean in the report of an experiment.
-        treatment: mean of treatment, likewise.
+        treatment: mean of treatment, weighted in the same way.
         difference: treatment minus control; None if no day has lists of both arms.
         low: lower bound of the difference; None without enough data.
         high: upper bound.

@@ -124,6 +124,13 @@ class ExperimentOptions(NamedTuple):
                 most=str(MOST_LOOKS),
                 look=look,
             )
+        if self.look > self.looks == 1:
+            raise InputError(
+                "{look}: found {found}; give the number of planned looks, too, like {looks}.",
+                look=look,
+                found=str(self.look),
+                looks=Setting("looks", 5),
+            )
         if not 1 <= self.look <= self.looks:
             raise InputError(
                 "{look}: found {found}; give the number of this look, of {looks}.",

@@ -194,7 +194,7 @@ def compare_with_control(
     """Compare every variant with control in every comparable metric.
 
     Primary metrics share the error rate: each is compared at alpha / (variants x primary metrics),
-    and guardrails share it likewise. The others are selected together, see `select`.
+    and guardrails share another. The others are selected together; see `correct_for_number`.
 
     `before`: what users did in the days before, which adjusts the values. `look`: of the planned
     looks of the method "fixed".

@@ -62,16 +62,17 @@ class Compared(Comparison, frozen=True, kw_only=True):
         detectable: lift that is found with these users in 8 of 10 experiments.
         days: evidence by day of primary metrics; empty for others, and for the method "fixed".
         daily: lift of each day alone of primary metrics; empty for others.
-        weekly: lift of each week alone, likewise.
+        weekly: lift of each week alone of primary metrics; empty for others.
         segment: value of the segment that is compared; None for all users.
         comparable: share of the lists in values of the segment that both variants have, if they are
             compared within these; None if not.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
         raw_lift: the lift before it was adjusted by what users did before; None if it is not.
-        known: share of the users of both arms who came in the days before; None likewise.
+        known: share of the users of both arms who came in the days before; None if the
+            lift is not adjusted.
         narrower: share of the width of the lift's interval that adjusting saves, below 0 if it is
-            wider; None likewise.
+            wider; None if the lift is not adjusted.
         open_reason: why the verdict is open; None for others.
         within_limit: whether the guardrail counts as kept in the decision, which needs all of them;
             None without one.
@@ -235,7 +236,7 @@ class UnlikeLifts(NamedTuple):
         metric: canonical text.
         variant: value of the label.
         lowest: segment with the lowest lift of those that differ, and its lift.
-        highest: segment with the highest, likewise.
+        highest: segment with the highest lift of those that differ, and its lift.
     """
 
     metric: str
