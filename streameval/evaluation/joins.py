@@ -44,7 +44,8 @@ _USUAL: Final[Mapping[str, Sequence[str]]] = {
 
 _OPTIONAL: Final = ("type", "gain", "event_id", "stream")
 
-FIELDS_OF_JOINS: Final = (*("recommendations", "time", "user", "request_id", "item", *_OPTIONAL),)
+FIELDS_OF_JOINS: Final = ("recommendations", "time", "user", "request_id", "item", *_OPTIONAL)
+"""What `columns` can name in the tables of a join."""
 
 
 class StreamTables(NamedTuple):
@@ -211,11 +212,12 @@ def divide(
 ) -> Sequence[JoinBucket]:
     """All rows by the key of the join, for several processes."""
     found: dict[int, list[bytes | None]] = {}
-    tables = [("impressions", shown), *(("interactions", stream.table) for stream in streams)]
-    for number, (side, table) in enumerate(tables):
+    tables = [shown, *(stream.table for stream in streams)]
+    for number, table in enumerate(tables):
         if table is None:
             continue
-        for row in pieces(table, _side(side), rule, buckets).to_pylist():
+        side: Literal["impressions", "interactions"] = "interactions" if number else "impressions"
+        for row in pieces(table, side, rule, buckets).to_pylist():
             of = found.setdefault(row["bucket"], [None] * len(tables))
             of[number] = row["rows"]
     return [JoinBucket(number, found[number]) for number in sorted(found)]
@@ -228,10 +230,6 @@ def opened(bucket: JoinBucket, streams: Sequence[Stream]) -> tuple[Any, Sequence
     ]
     pairs = zip(streams, reported, strict=True)
     return shown, [stream._replace(table=table) for stream, table in pairs]
-
-
-def _side(name: str) -> Literal["impressions", "interactions"]:
-    return "impressions" if name == "impressions" else "interactions"
 
 
 def empty_lists(shown: Any, rule: Attribution) -> Any:
@@ -260,7 +258,7 @@ def _columns_of(
     key = "request_id" if stream.rule.key == "request_id" else "user"
     required = {"time", key, "recommendations" if where == "impressions" else "item"}
     optional = {"user", "request_id"} if where == "impressions" else {*_OPTIONAL}
-    for field in (*FIELDS_OF_JOINS,):
+    for field in FIELDS_OF_JOINS:
         if field not in required | optional:
             continue
         named = stream.columns.get(field)

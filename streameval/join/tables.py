@@ -7,7 +7,7 @@ division into buckets by key changes a row, an outcome or a bit of what is count
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from zlib import crc32
 
 import msgspec
@@ -62,9 +62,7 @@ RowOutcome: TypeAlias = Literal[
     "counted", "duplicate", "late", "orphan", "ignored", "invalid", "open"
 ]
 
-ROW_OUTCOMES: Final[tuple[RowOutcome, ...]] = (
-    *("counted", "duplicate", "late", "orphan", "ignored", "invalid", "open"),
-)
+ROW_OUTCOMES: Final[tuple[RowOutcome, ...]] = get_args(RowOutcome)
 """The outcome of a row by its code; see `OUTCOMES` of the daemon. Only `closed` has the open ones,
 which are not decided yet, and the late ones."""
 
@@ -184,7 +182,8 @@ def joined(
     Of impressions with one request id (and user, with "user_item") within `window`, the earliest
     counts, and of interactions with one event id and key within `window` and `lateness`; of equal
     times, the one with the smallest content. Rows without an id are never copies. A row with a null
-    key, time, item or list, or with a gain that is not finite, is invalid.
+    key, time, item or list, with a gain that is not finite, or without a type where the rule has
+    `types`, is invalid.
 
     Args:
         impressions: a table of Arrow, Polars, pandas or DuckDB with the columns `recommendations`,
@@ -385,7 +384,11 @@ def pieces(
     numbers[codes >= 0] = np.array(hashes, np.int64)[codes[codes >= 0]]
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
-    rows = [_stream(whole.take(part)) for part in np.split(order, starts[1:])] if len(order) else []
+    rows = (
+        [_ipc_stream(whole.take(part)) for part in np.split(order, starts[1:])]
+        if len(order)
+        else []
+    )
     found = numbers[order][starts].tolist()
     arrow = _arrow()
     schema = arrow.schema(
@@ -425,7 +428,7 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
     return shown, reported
 
 
-def _stream(table: Any) -> bytes:
+def _ipc_stream(table: Any) -> bytes:
     sink = _arrow().BufferOutputStream()
     with _arrow().ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

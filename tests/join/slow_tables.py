@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -79,10 +79,6 @@ def slow_join(impressions: Sequence[Row], interactions: Sequence[Row], rule: Rul
         (number, _combined(gains[number], rule), _combined(typed[number], rule)) for number in kept
     ]
     return SlowJoined(events, shown_outcomes, outcomes, outside)
-
-
-def counts(outcomes: Sequence[str]) -> Counter[str]:
-    return Counter(outcomes)
 
 
 def shown_content(row: Row) -> tuple[str, ...]:
