@@ -201,6 +201,7 @@ def _uses(block: RowBlock, columns: Mapping[str, str], stream: StreamTables) -> 
     """The settings that decide how a block is read."""
     absent = {field for field, name in stream.columns.items() if name is None}
     return {
+        ("combine", None),  # Interactions have a gain each.
         *(("columns", field) for field in columns.keys() | absent),
         *((name, None) for name in block.used),
         *uses_of_time(block.column(columns["time"])),

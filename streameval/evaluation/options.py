@@ -251,7 +251,9 @@ def idle_notes(options: Options, used: Collection[Named]) -> Iterator[Note]:
             why = _IDLE.get(at[0], _IDLE["catalog"])
             if at[0] == "separator" and not options.separator[at[1] or ""]:
                 why = "no cell that is read as ids looks like a list"
-            yield Note("{setting} changes nothing: {why}.", setting=setting, why=why)
+            # A field that is named and not there is not looked for under its usual name.
+            what = "is not read" if at[0] == "columns" else "changes nothing"
+            yield Note("{setting} " + what + ": {why}.", setting=setting, why=why)
 
 
 def refuse_given(options: Options, names: Sequence[str], why: str) -> None:

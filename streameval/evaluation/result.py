@@ -278,6 +278,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     if is_joined:
         # The streams of a join are read by the engine.
         source.used |= {("columns", field) for field in setup.options.columns}
+        source.used.add(("combine", None))
     for note in () if is_joined else _unread_fields(setup):
         around.note(note)
     for text in _invalid_notes(setup, counts):

@@ -443,6 +443,7 @@ def test_a_join_sums_sales_and_refunds(tmp_path: Path, monkeypatch: pytest.Monke
             done = run("evaluate", "--config", "join.toml", "--format", "json", *option)
             assert [reading["value"] for reading in json.loads(done.stdout)] == expected
             assert ("for one item: 2; the largest" in done.stderr) == (how == "max")
+            assert "changes nothing" not in done.stderr
     Path("join.toml").write_text(
         Path("join.toml").read_text().replace("[attri", 'combine = "sum"\n[attri', 1)
     )

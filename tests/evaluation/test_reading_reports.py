@@ -140,6 +140,15 @@ REPORTS = [
         metric="ctr",
     ),
     Report(
+        "gains of a field that no record has",
+        ("events.ndjson", '{"recommendations":["a"],"interactions":["a"],"gains":[5]}\n'),
+        None,
+        1.0,
+        {"columns": {"gains": "paid"}},
+        "columns={'gains': 'paid'} is not read: no event or row has it",
+        "value_per_list",
+    ),
+    Report(
         "a popularity of other items",
         {n: ["a"] for n in range(20)},
         {n: ["a"] for n in range(20)},
