@@ -242,8 +242,8 @@ def _field(config: Config, key: str, text: str) -> _ConfiguredField:
     table, _, name = key.partition(".")
     if table == "labels" and name:
         where = "segments" if name in config.segments else "labels"
-        key = f"event.{key}" if name in config.event.labels else where
-        return _ConfiguredField(f"{key}.{name}" if key == where else key, path, name)
+        renamed = name in config.event.labels
+        return _ConfiguredField(f"event.{key}" if renamed else f"{where}.{name}", path, name)
     if key == "event_id" and config.attribution is not None:
         return _ConfiguredField("attribution.request_id", path)
     return _ConfiguredField(f"event.{key}", path)
