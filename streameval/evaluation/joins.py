@@ -175,7 +175,7 @@ def read_impressions(
         if lists.has_separator:
             name = stream.columns.get("recommendations") or "recommendations"
             used.add(("separator", name if name in options.separator else ""))
-    return concatenated(*tables), used
+    return concatenated(*tables, side="impressions"), used
 
 
 def read_interactions(stream: StreamTables, options: Options) -> tuple[Any, set[Named]]:

@@ -326,7 +326,7 @@ def closed(
     return Closed(join.lists(np.flatnonzero(final)), counts, rest)
 
 
-def concatenated(*tables: Any) -> Any:
+def concatenated(*tables: Any, side: str = "one side") -> Any:
     """Tables of one side as one; None without any.
 
     Raises:
@@ -335,11 +335,13 @@ def concatenated(*tables: Any) -> Any:
     present = [table for table in tables if table is not None]
     if not present:
         return None
+    # Columns without rows may have any type.
+    present = [table for table in present if table.num_rows] or present[:1]
     arrow = _arrow()
     try:
         return arrow.concat_tables(present, promote_options="permissive")
     except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowNotImplementedError) as error:
-        detail = f"tables of one side have unlike columns: {' '.join(str(error).split())}"
+        detail = f"tables of {side} have unlike columns: {' '.join(str(error).split())}"
         raise InvalidEventError("wrong_type", f"{detail}; write them alike") from error
 
 
@@ -424,7 +426,7 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
         except (KeyError, TypeError, ValueError, OSError, arrow.ArrowException) as error:
             problem = f"{row!r:.80} is not a row of pieces: {error}"
             raise DamagedStateError("piece", problem) from error
-    shown, reported = (concatenated(*tables[side]) for side in _SIDES)
+    shown, reported = (concatenated(*tables[side], side=side) for side in _SIDES)
     return shown, reported
 
 
@@ -791,8 +793,9 @@ def _ids(column: Any, name: str) -> Any:
     array = column.combine_chunks()
     if types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    if types.is_null(array.type):
-        return array
+    if array.null_count == len(array):
+        # Of any type, and unlike none.
+        return arrow.nulls(len(array))
     compute = import_extra("pyarrow.compute", "a join", "tables")
     if types.is_integer(array.type):
         try:

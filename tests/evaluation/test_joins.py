@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from streameval import evaluate
-from streameval.attribution import Attribution, joined
+from streameval.attribution import Attribution, joined, pieces
 from streameval.evaluation.options import InputError, NoEventsError
 from streameval.events.errors import (
     InvalidEventError,
@@ -160,7 +160,7 @@ def test_files_with_other_columns_are_refused_and_with_more_columns_are_read(
     clicks = pa.table(CLICKS)
     assert evaluate("mrr", impressions=tmp_path, interactions=clicks)["mrr"].value == 0.5
     parquet.write_table(pa.table({**SHOWN, "request_id": [2]}), second)
-    with pytest.raises(InvalidEventError, match="unlike columns"):
+    with pytest.raises(InvalidEventError, match="tables of impressions have unlike columns"):
         evaluate("mrr", impressions=[first, second], interactions=clicks)
 
 
@@ -192,3 +192,17 @@ def test_seconds_that_are_read_as_microseconds_are_doubted() -> None:
     shown, clicks = pa.table({**SHOWN, "times": [at]}), pa.table({**CLICKS, "times": [at + 3_600]})
     with pytest.warns(SuspiciousEventsWarning, match="is 'us' the unit of times"):
         evaluate("mrr", impressions=shown, interactions=clicks)
+
+
+def test_columns_without_values_are_unlike_none() -> None:
+    shown = pa.table({**SHOWN, "request_id": [1], "recommendations": [[7]]})
+    clicks = pa.table({"request_id": [1], "item": [7], "times": [1]})
+    nothing = pa.table(CLICKS).slice(0, 0)
+    nobody = pa.table({**CLICKS, "request_id": pa.nulls(1, pa.string()), "item": [7]})
+    for empty in (nothing, nobody):
+        found = joined(shown, empty, Attribution())
+        assert (found.counts[0].counted, found.counts[1].invalid) == (1, len(empty))
+        assert pieces(empty, "interactions", Attribution(), 2).num_rows == len(empty)
+        streams = {"empty": empty, "clicks": clicks}
+        both = evaluate("mrr", impressions=shown, interactions=streams)
+        assert (both["mrr"].value, both.outcomes["empty"]["invalid"]) == (1.0, len(empty))
