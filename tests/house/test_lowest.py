@@ -15,8 +15,18 @@ from tests.house.checkout import ROOT
 
 _EXTRAS: Final = "daemon,fast,objectstore,otlp,schemas,tables"
 _TOOLS: Final = (
-    *("cryptography", "flask", "flask-cors", "httpx", "hypothesis", "moto", "pandas", "polars"),
-    *("psutil", "pytest", "pytest-randomly", "pytest-timeout", "playwright"),
+    *(
+        "cryptography",
+        "jsonschema",
+        "flask",
+        "flask-cors",
+        "httpx",
+        "hypothesis",
+        "moto",
+        "pandas",
+        "polars",
+    ),
+    *("psutil", "pytest", "pytest-randomly", "pytest-timeout", "pytest-xdist", "playwright"),
 )
 """What tests need besides the project, in the versions that are installed here."""
 
@@ -46,5 +56,5 @@ def test_the_lowest_versions_pass_the_tests_of_what_uses_them(tmp_path: Path) ->
     lowest = ("uv", "pip", "install", "--resolution", "lowest-direct", "--quiet")
     installed = run(python, "-m", *lowest, f".[{_EXTRAS}]", *tools)
     assert installed.returncode == 0, installed.stderr
-    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *_TESTS)
+    done = run(python, "-m", "pytest", "-q", "-W", "ignore::DeprecationWarning", *_TESTS)
     assert done.returncode == 0, done.stdout[-4_000:]
