@@ -45,9 +45,9 @@ def build(
 
         return FilesSource(options, grows=True)
     if isinstance(options, PartialsOptions):
-        from streameval.sources.partial_files import PartialsSource  # noqa: PLC0415  heavy
+        from streameval.sources.partial_files import CountedElsewhere  # noqa: PLC0415  heavy
 
-        return PartialsSource(options)
+        return CountedElsewhere(options)
     from streameval.sources.simulator import SimulatorSource  # noqa: PLC0415  heavy
 
     return SimulatorSource(options)

@@ -106,8 +106,8 @@ def _remote_files(url: str) -> dict[str, PartialFile]:
     }
 
 
-class PartialsSource:
-    """A source without records: what is stored is counted already, and `serve` shows it."""
+class CountedElsewhere:
+    """Stands for a source where records are counted already; `serve` shows what is stored."""
 
     cluster = "partials"
     budget = UNHURRIED
