@@ -14,11 +14,13 @@ from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict,
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared, decide, guardrail_verdict, is_kept
 from streameval.analyses.experiments.words import decision_lines, guardrail_text, in_words
+from streameval.events.errors import UsageError
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import half_width, standard_error
 from streameval.statistics.intervals import GroupSums
 from tests.exporters.experiments import CONTROL, report, variant
 from tests.present import present
+from tests.simulation.histories import World
 
 LIMITS = -0.16, -0.14, -0.22
 
@@ -110,6 +112,15 @@ def test_a_decision_follows_from_primary_metrics_and_all_guardrails() -> None:
                 (found,) = decide(rows, ("lists are missing",))
                 assert found.decision == Decision.DO_NOT_TRUST
     assert decide([replace(_row("ctr", Verdict.BETTER), primary=False)], ()) == []
+
+
+def test_any_spelling_of_a_metric_and_those_per_user_may_decide() -> None:
+    guardrails = {"lists_per_user": -0.5, "hr@5": -0.9}
+    found = World(users=300).compared(1, primary="clicks_per_user", guardrails=guardrails)
+    (decision,) = found.decisions
+    assert (decision.decision, decision.kept) == ("wait", ("hit_rate@5", "lists_per_user"))
+    with pytest.raises(UsageError, match="found 5; give the text of a metric, like 'ctr'"):
+        World(users=30).compared(1, primary=[5])
 
 
 BETTER, OPEN, WORSE = Verdict.BETTER, Verdict.OPEN, Verdict.WORSE

@@ -20,7 +20,13 @@ from streameval.analyses.experiments.files import (
     variant_of,
 )
 from streameval.analyses.experiments.outcomes import Verdict
-from streameval.analyses.experiments.settings import DatedShares, Experiment, Shares
+from streameval.analyses.experiments.settings import (
+    DatedShares,
+    Experiment,
+    Shares,
+    deciding_metrics,
+    metric_name,
+)
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Compared, VariantDecision
 from streameval.analyses.experiments.words import (
@@ -355,8 +361,8 @@ def compare(  # noqa: PLR0913  each is an option
         until=until,
         pre_period=pre_period,
         shares=shares,
-        primary=[primary] if isinstance(primary, str) else list(primary),
-        guardrails=dict(guardrails or {}),
+        primary=list(map(_name_of, [primary] if isinstance(primary, str) else primary)),
+        guardrails={_name_of(text): limit for text, limit in (guardrails or {}).items()},
         same_users=same_users,
         untreated_before=untreated_before,
         within=within,
@@ -364,11 +370,20 @@ def compare(  # noqa: PLR0913  each is an option
     with warned_notes() as around:
         how = options_of(reading, metrics=metrics, by=[label] if label else [])
         inputs = _inputs(runs, truth, exclude, how)
-        added = [*experiment.get("primary", []), *experiment.get("guardrails", {})]
+        added = deciding_metrics(Experiment(**experiment))
         request = Request(next(iter(inputs.values())), how, added)
         models = inputs if len(inputs) > 1 else {}
         options = ExperimentOptions(experiment, bounds, method, looks, look, by, models)
         return ComparisonReport(compare_variants(request, options, around))
+
+
+def _name_of(metric: object) -> str:
+    """The canonical name of a metric that decides."""
+    if not isinstance(metric, str):
+        raise UsageError(
+            f"primary=, guardrails=: found {metric!r:.80}; give the text of a metric, like 'ctr'."
+        )
+    return metric_name(metric)
 
 
 def _runs(
