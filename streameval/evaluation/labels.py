@@ -5,7 +5,7 @@ Functions raise InputError for a label that no table has, and for a user with tw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ class UserLabels:
     """
 
     def __init__(self, labels: Sequence[str], tables: Sequence[LabelRows]) -> None:
-        self._names = ", ".join(map(repr, labels))
+        self._names = labels
         self._of_label = [self._values(label, tables) for label in labels]
 
     def of(self, users: Iterable[Id | None]) -> list[tuple[str, ...]]:
@@ -64,25 +64,26 @@ class UserLabels:
             for user in map(str, users)
         ]
 
-    def note(self, users: Collection[Id]) -> Note | None:
-        """A warning about users without any label; refuses labels of other users alone."""
-        without = sum({*values} == {MISSING_LABEL} for values in self.of(users))
-        if without and without == len(users):
-            known = next((user for values in self._of_label for user in values), None)
-            found = f"one user is {next(iter(users))!r:.40}, and one with a label {known!r:.40}"
-            raise InputError(
-                "no user has a value of {names}: {found}.",
-                names=self._names,
-                found="no row has any" if known is None else f"{found}; write their ids alike",
-            )
-        if not without:
-            return None
-        return Note(
-            f"users without a value of {{names}}: {without:,} of {len(users):,}, which are a group "
-            "of their own, {missing}.",
-            names=self._names,
-            missing=MISSING_LABEL,
-        )
+    def notes(self, users: Collection[Id]) -> Iterator[Note]:
+        """Warnings about users without a value of a label; refuses labels of other users alone."""
+        texts = [*map(str, users)]
+        for name, values in zip(self._names, self._of_label, strict=True):
+            without = sum(user not in values for user in texts)
+            if without and without == len(texts):
+                known = next(iter(values), None)
+                found = f"one user is {texts[0]!r:.40}, and one with a label {known!r:.40}"
+                raise InputError(
+                    "no user has a value of {name}: {found}.",
+                    name=repr(name),
+                    found="no row has any" if known is None else f"{found}; write their ids alike",
+                )
+            if without:
+                yield Note(
+                    f"users without a value of {{name}}: {without:,} of {len(texts):,}, which are "
+                    "a group of their own, {missing}.",
+                    name=repr(name),
+                    missing=MISSING_LABEL,
+                )
 
     def _values(self, label: str, tables: Sequence[LabelRows]) -> Mapping[str, str]:
         having = [table for table in tables if label in table.texts]

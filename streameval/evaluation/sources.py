@@ -726,8 +726,7 @@ def _user_labels(
     own = None if given.users is None else read_labels(given.users, options)
     used |= {("columns", label) for label in options.by} | {*(() if own is None else own.used)}
     labels = UserLabels(options.by, [table for table in (own, *tables) if table is not None])
-    note = labels.note(users)
-    notes += [] if note is None else [note]
+    notes += labels.notes(users)
     return labels
 
 
