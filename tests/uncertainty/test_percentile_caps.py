@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,37 @@ def test_it_counts_as_its_number_bit_for_bit(
     renamed = {**asdict(plain[number]), "metric": text}
     renamed["sentence"] = renamed["sentence"].replace(number, text)
     assert repr(asdict(found[text])) == repr(renamed)
+
+
+_RAMP = [
+    {"since": date(2026, 3, day), "control": 1, "b": share} for day, share in ((3, 0.5), (4, 1))
+]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"since": date(2026, 3, 3), "by": "country"}, {"shares": _RAMP}, {"within": "country"}],
+    ids=["adjusted", "ramp", "within"],
+)
+def test_all_that_a_comparison_reads_is_capped_alike(how: dict[str, Any], tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    log = []
+    for user, day in product(range(600), range(4)):
+        variant = "b" if user % 2 and (day >= 2 or "since" not in how) else "control"
+        value = round(random.pareto(1.2), 2) * (random.random() < 0.5)
+        log.append({**event(user, (variant, day, value)), "country": "nde"[user % 3]})
+    path = str(json_lines(tmp_path / "log.ndjson", log))
+    found = report(path, P99, primary=[P99], untreated_before=True, **how)
+    (cap,) = found.caps
+    plain = report(path, cap.counted, primary=[cap.counted], untreated_before=True, **how)
+    renamed = {str(key).replace(cap.counted, P99): row for key, row in plain.items()}
+    fields = ("control", "treatment", "lift_low", "lift_high", "raw_lift", "p_value", "verdict")
+    for key, row in found.items():
+        twin = renamed[str(key)]
+        assert [getattr(row, name) for name in fields] == [getattr(twin, name) for name in fields]
+    assert len(found) == len(plain)
+    assert found[P99, "b"].lift_low is not None
+    assert (found[P99, "b"].narrower is None) == ("within" in how)
 
 
 def test_percentiles_of_one_number_are_rows_of_their_own_beside_that_number() -> None:
