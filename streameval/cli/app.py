@@ -30,9 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "demo": "Run a demo: three variants on simulated traffic, with live comparisons.",
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
-        "serve": (
-            "Serve the values of all replicas: read the store that they share, and count nothing."
-        ),
+        "serve": "Serve the values that replicas or engines have stored, and count nothing.",
         "check": "Check a configuration, and print what `run` would do with it.",
         "evaluate": "Evaluate files; values equal the daemon's on the same events, bit for bit.",
         "compare": "Compare variants: is treatment better than control, and is it real?",

@@ -18,7 +18,9 @@ def main() -> NoReturn:
         # Linux ignores these in the first process of a container by default.
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)  # Windows has one of them
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            # Under nohup a daemon ignores SIGHUP; the first process of a container never does.
+            is_ignored = number is None or signal.getsignal(number) is signal.SIG_IGN
+            if number is not None and (os.getpid() == 1 or not is_ignored):
                 signal.signal(number, _exit_of_daemon if is_daemon else _exit)
     try:
         from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted

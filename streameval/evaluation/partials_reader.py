@@ -28,7 +28,7 @@ from streameval.evaluation.partials import (
     stored,
 )
 from streameval.evaluation.report import SpanReadings, snapshot_of
-from streameval.events.errors import StreamevalError, UsageError
+from streameval.events.errors import SourceError, StreamevalError, UsageError
 from streameval.events.records import Partition
 from streameval.sources.partial_files import PartialFile, partial_files
 from streameval.sources.remote import is_remote, object_reader
@@ -133,7 +133,7 @@ def has_partials(path: str) -> bool:
     if is_remote(path) or Path(path).is_dir():
         files = [file.path for file in partial_files(path).values()] or files
     first = files[0]
-    with suppress(OSError, ValueError, arrow().ArrowException):
+    with suppress(OSError, ValueError, SourceError, arrow().ArrowException):
         source = object_reader(first) if is_remote(first) else first
         with arrow("parquet").ParquetFile(source) as file:
             return {*Partial._fields} <= {*file.schema_arrow.names}

@@ -206,15 +206,16 @@ def test_a_real_prometheus_combines_windows_by_what_is_behind_them(scraped: Scra
 
 def test_snips_over_replicas_is_that_of_their_merged_state(scraped: Scraped) -> None:
     """Not the mean of the values of the replicas, and not a sum over a count."""
-    sums = (
-        f'sum(rate(streameval_{name}_sum{{job="fast",variant=~"one|two"}}[10s]))'
-        for name in ("ips", "importance_weight")
+    of = '{job="fast",variant=~"one|two"}'
+    lists, weights = (
+        f"rate(streameval_importance_weight_{part}{of}[10s])" for part in ("count", "sum")
     )
+    over_both = f"sum(streameval_ips{of} * {lists}) / sum({weights})"
     first, two = _replicas().values()
     values = [replica.read("snips").value for replica in (first, two)]
     first.merge(two)
     merged = first.read("snips").value
-    assert scraped.asked.settled(" / ".join(sums), merged) == pytest.approx(merged, abs=1e-6)
+    assert scraped.asked.settled(over_both, merged) == pytest.approx(merged, abs=1e-6)
     assert abs(sum(values) / 2 - merged) > 0.01
 
 

@@ -6,13 +6,12 @@ Each trial is judged as people read it: by the checks, and by the sentence of th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.analyses.experiments.settings import DatedShares, Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue import parse
@@ -66,7 +65,7 @@ class Trial(NamedTuple):
     """
 
     metric: str
-    shares: dict[str, float] | DatedShares
+    shares: dict[str, float]
     control: Lists
     treatment: Lists
 
@@ -175,39 +174,6 @@ class Revenue(NamedTuple):
         return Lists(random.integers(0, 14, user.size), _hashes(random, users)[user], value)
 
 
-_CHANGE: Final = 10
-"""Day on which a ramp goes from 1 % to half of the users."""
-
-
-class Ramp(NamedTuple):
-    """Users come first on some day of twenty, and again; they click less and less.
-
-    Attributes:
-        moving: whether users get a variant by the shares of the day, not of their first day.
-    """
-
-    moving: bool
-
-    def trial(self, random: np.random.Generator, lift: float) -> Trial:
-        users = 6_000
-        first = random.integers(0, 20, users)
-        comes = random.random((20, users)) < np.where(np.arange(20)[:, None] == first, 1.0, 0.3)
-        day, user = np.nonzero(comes & (np.arange(20)[:, None] >= first))
-        when = day if self.moving else first[user]
-        treated = random.random(users)[user] < np.where(when < _CHANGE, 0.01, 0.5)
-        taste = _tastes(random, users)[user] * (1.0 - day / 40.0) * (1.0 + lift * treated)
-        clicks, hashes = _clicks(random, taste), _hashes(random, users)[user]
-        control, other = (
-            Lists(day[who], hashes[who], clicks[who], ITEMS) for who in (~treated, treated)
-        )
-        dates = (date.fromordinal(date(1970, 1, 1).toordinal() + day) for day in (0, _CHANGE))
-        shares: DatedShares = [
-            {"since": day, "control": 1.0 - share, "treatment": share}
-            for day, share in zip(dates, (0.01, 0.5), strict=True)
-        ]
-        return Trial("ctr", shares, control, other)
-
-
 class Bot(NamedTuple):
     """A bot that never clicks and has no user id; it meets the treatment only.
 
@@ -240,7 +206,7 @@ class Edge(NamedTuple):
         untrusted: whether a check must raise an alarm; otherwise none may.
     """
 
-    world: Thin | Revenue | Ramp | Bot
+    world: Thin | Revenue | Bot
     lift: float
     power: float | None = None
     untrusted: bool = False
@@ -261,8 +227,6 @@ EDGES: Final[Mapping[str, Edge]] = {
     "revenue at 99:1": Edge(Revenue((4_950, 50)), 0.5),
     "capped revenue at 95:5": Edge(Revenue((4_750, 250), cap=10.0), 0.5, 0.6),
     "capped revenue at 99:1": Edge(Revenue((9_900, 100), cap=10.0), 0.5),
-    "a ramp of new users": Edge(Ramp(moving=False), 0.2, 0.6),
-    "a ramp that moves users": Edge(Ramp(moving=True), 0.2, untrusted=True),
     "a bot in the treatment": Edge(Bot(0.05), 0.2, untrusted=True),
     "a small bot in the treatment": Edge(Bot(0.015), 0.2, untrusted=True),
 }

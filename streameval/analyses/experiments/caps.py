@@ -78,7 +78,7 @@ class PercentileCap(msgspec.Struct, frozen=True, kw_only=True):
             ...     capped=4,
             ... )
             >>> found.text[:43], found.counted
-            ('dcg(cap=p99): a list counts at most 12.5, t', 'dcg(cap=12.5)')
+            ('dcg(cap=p99): a list counts at most 12.5, p', 'dcg(cap=12.5)')
         """
         lists = "list" if self.lists == 1 else "lists"
         if self.cap is None:
