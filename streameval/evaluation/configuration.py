@@ -19,7 +19,7 @@ from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
 from streameval.evaluation.files import LINES, TABLES, Table, is_table
 from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
-from streameval.evaluation.options import InputError, Options
+from streameval.evaluation.options import InputError, Options, column
 from streameval.evaluation.sources import Given, usual_user
 from streameval.events.errors import UsageError, suggestion
 from streameval.events.ids import IdKind
@@ -51,6 +51,7 @@ def config_of(
     else:
         source = _source(given) if given.names else None
         base = load(options.config, lambda config: _for_files(config, given, options), source)
+        _refuse_columns_of_streams(base, given, options)
     config = _overridden(base, given, options, added)
     tables = configured(config)
     config = with_analyses(config, [])
@@ -159,15 +160,36 @@ def _streams_as_files(
     return msgspec.structs.replace(config, attribution=attribution.renamed(files))
 
 
+def _refuse_columns_of_streams(config: Config, given: Given, options: Options) -> None:
+    """Refuse to name fields of JSON lines that are joined, whose streams have fields of their own.
+
+    Labels are of the lists, and a name of event time that no record has leaves no event.
+    """
+    if config.attribution is None or given.kind == "joined" or _has_only_tables(config, given):
+        return
+    for field, name in options.columns.items():
+        if field not in ("time", *options.by, *config.dimensions()):
+            raise InputError(
+                "{column}: [event] and [attribution] of {config} name the fields of streams that "
+                "are joined; name it there.",
+                column=column(field, name or ""),
+            )
+
+
+def _has_only_tables(config: Config, given: Given) -> bool:
+    return all(map(is_table, given.names or config.source.logs))
+
+
 def as_join(given: Given, config: Config) -> tuple[Given, Config]:
     """What was given as a join of tables, if a configuration joins its files.
 
     The configuration then counts the lists of the join.
     """
-    attribution, paths = config.attribution, list(given.names or config.source.logs)
+    attribution = config.attribution
     if attribution is not None and given.kind == "joined":
         given = given._replace(events=_as_configured(given.events, attribution, config))
-    elif attribution is not None and all(map(is_table, paths)):
+    elif attribution is not None and _has_only_tables(config, given):
+        paths = list(given.names or config.source.logs)
         tables: Mapping[str, Sequence[Table]] = {
             stream[0]: stream for stream in attribution.streams
         }

@@ -21,7 +21,7 @@ import msgspec
 
 from streameval.evaluation.options import Form, InputError, Options, Setting
 from streameval.evaluation.quotes import UNIT_SEPARATOR, QuoteCheck, WrongQuote, has_quotes
-from streameval.events.arrow import beyond_64_bits, plain_table, refuse_bombs
+from streameval.events.arrow import beyond_64_bits, plain_table, refuse_bombs, row_name
 from streameval.events.errors import ProblemError, SourceError
 from streameval.events.extras import import_extra
 from streameval.sources.files import lines
@@ -51,6 +51,9 @@ _NOT_READ: Final = (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")
 
 MIND: Final = ("impression", "user", "time", "history", "impressions")
 """The columns of MIND's behaviors.tsv, which has no header."""
+
+_MIND_SHOWN: Final = re.compile(r"\s*\S+-[01](\s+\S+-[01])*\s*")
+"""What is in the last of them: N5-0 N6-1."""
 
 
 _HEADLINE: Final = re.compile(rb"^(\d+):\r?$\n?", re.MULTILINE)
@@ -410,7 +413,8 @@ def _json_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
             with _explain_errors(path):
                 arrays = {name: arrow().array(values) for name, values in cells.items()}
         except OverflowError as error:
-            problem, _, remedy = beyond_64_bits(cells.items()).partition("; ")
+            why = beyond_64_bits(cells.items(), partial(row_name, first=first))
+            problem, _, remedy = why.partition("; ")
             raise SourceError(path, problem, remedy) from error
         yield RowBlock(path, arrow().table(arrays), names, first)
         first += len(rows)
@@ -560,8 +564,11 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
             fields = f"{row.actual_columns} fields, not {row.expected_columns}: {row.text!r:.60}"
             sign = repr(options.delimiter if delimiter == UNIT_SEPARATOR else delimiter)
             remedy = f"quote fields with {sign}" if quoted else f"remove {sign} from fields"
+            other = ", or give {delimiter} and {header}."
+            if options.form == "mind":
+                remedy, other = "write MIND's fields between tabs", ", or leave out {form}."
             raise InputError(
-                "{problem}; {remedy}, or give {delimiter} and {header}.",
+                "{problem}; {remedy}" + other,
                 problem=f"{path}: {where} has {fields}",
                 remedy=remedy,
             ) from error
@@ -622,6 +629,11 @@ def _check_header(path: str, names: Sequence[str], delimiter: str) -> None:
         _refuse_bytes(path)
     if any(finite_or_none(part) is not None for name in names for part in name.split("::")):
         first = delimiter.join(names)
+        if delimiter == "\t" and len(names) == len(MIND) and _MIND_SHOWN.fullmatch(names[-1]):
+            raise InputError(
+                "{problem}, is like MIND's; read it with {form=mind}.",
+                problem=f"{path}: the first line, {first[:60]!r}",
+            )
         raise InputError(
             "{problem}, has numbers, not names of columns; name the columns with "
             + ("{delimiter=::} and " if "::" in first else "")

@@ -211,7 +211,7 @@ _IDLE: Final = {
     "columns": "no event or row has it, or nothing counted needs it",
     "time_unit": "no number or text is read as event time",
     "separator": "no cell that is read as ids has it",
-    "header": "each file has names in its first line",
+    "header": "each file has names in its first line, or a form with known columns",
     "delimiter": "no first line has it",
     "ties": "the recommendations have no scores to be equal",
     "combine": "no gains are read, of which an item may have several",

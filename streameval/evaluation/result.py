@@ -276,7 +276,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     counts.settle()
     source.used |= _used_by_metrics(setup)
     if is_joined:
-        # The streams of a join are read by the engine.
+        # The streams of a join are read by the engine; it reads the columns that are not refused.
         source.used |= {("columns", field) for field in setup.options.columns}
         source.used.add(("combine", None))
     for note in () if is_joined else _unread_fields(setup):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -52,7 +52,7 @@ from streameval.evaluation.rows import (
 )
 from streameval.evaluation.scores import are_scores, in_single, scored_columns
 from streameval.events import Batch, Event, Id
-from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits
+from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits, row_name
 from streameval.events.columns import Columns, read
 from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
@@ -396,11 +396,15 @@ def rows_of(role: Role, given: Any) -> Rows:
     raise UsageError(f"{role}: found {given!r:.80}; give {_FORMS}.")
 
 
-def _table(name: str, columns: Mapping[str, Sequence[Any]]) -> Any:
+def _table(
+    name: str,
+    columns: Mapping[str, Sequence[Any]],
+    where: Callable[[int], str] = row_name,
+) -> Any:
     try:
         return arrow().table({each: arrow().array(column) for each, column in columns.items()})
     except OverflowError as error:
-        why, _, remedy = beyond_64_bits(columns.items()).partition("; ")
+        why, _, remedy = beyond_64_bits(columns.items(), where).partition("; ")
         raise SourceError(name, why, remedy) from error
     except (arrow().ArrowInvalid, arrow().ArrowTypeError) as error:
         why = " ".join(str(error).split())
@@ -436,8 +440,13 @@ def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
     if numbers and len(numbers) != len(items):
         raise UsageError(f"{role}: some users have numbers and others only items; give one form.")
     number = {"rating" if role == "truth" else "score": numbers} if numbers else {}
-    rows = _table(role, {"user": users, "item": items, **number})
-    without_rows = _table(role, {"user": idle}) if idle else None
+    # The rows are not the caller's, who has users.
+    rows = _table(
+        role, {"user": users, "item": items, **number}, lambda row: f"user {users[row]!r:.40}"
+    )
+    without_rows = (
+        _table(role, {"user": idle}, lambda row: f"user {idle[row]!r:.40}") if idle else None
+    )
     return Frame(role, rows, without_rows, has_usual_names=True)
 
 

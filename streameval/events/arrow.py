@@ -303,13 +303,25 @@ def _convert(data: Any, make: Callable[[Any], Any], what: str) -> Any:
         raise InvalidEventError("wrong_type", detail) from error
 
 
-def beyond_64_bits(columns: Iterable[tuple[str, Iterable[Any]]]) -> str:
-    """Name the first integer of some columns that Arrow cannot hold, and the remedy."""
+def row_name(row: int, first: int = 0) -> str:
+    """The number, from 1, of a row of rows that start at `first`."""
+    return f"row {first + row + 1}"
+
+
+def beyond_64_bits(
+    columns: Iterable[tuple[str, Iterable[Any]]],
+    where: Callable[[int], str] = row_name,
+) -> str:
+    """Name the first integer of some columns that Arrow cannot hold, its row, and the remedy.
+
+    `where`: names a row, from 0.
+    """
     for name, values in columns:
-        for value in values:
-            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-                where = f"column {name!r}: " if name else ""
-                return f"{where}{value} is beyond signed 64-bit integers; give all ids as text"
+        for row, value in enumerate(values):
+            for number in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+                    at = f"{where(row)}, column {name!r}" if name else where(row)
+                    return f"{at}: {number} is beyond signed 64-bit integers; give all ids as text"
     return "an integer is beyond signed 64-bit integers; give all ids as text"
 
 

@@ -90,13 +90,13 @@ _NO_ID = "row 2, column 'user': found a missing value (null, NaN or NA), not an 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "huge id in a frame": (
-        lambda: pd.DataFrame({"user": [_HUGE, 1], "item": [1, 2]}),
-        f"column 'user': {_HUGE} is beyond signed 64-bit integers",
+        lambda: pd.DataFrame({"user": [1, _HUGE], "item": [1, 2]}),
+        f"row 2, column 'user': {_HUGE} is beyond signed 64-bit integers",
         "give all ids as text",
     ),
     "huge id in a mapping": (
-        lambda: {"u": [_HUGE]},
-        f"column 'item': {_HUGE} is beyond signed 64-bit integers",
+        lambda: {"u": [1], "v": [2, _HUGE]},
+        f"user 'v', column 'item': {_HUGE} is beyond signed 64-bit integers",
         "give all ids as text",
     ),
     "Int64 with NA": (
@@ -128,8 +128,8 @@ def test_an_id_that_is_none_is_named_with_a_remedy(form: str) -> None:
 
 def test_a_huge_integer_in_json_lines_of_rows_is_named(tmp_path: Path) -> None:
     path = tmp_path / "shown.jsonl"
-    path.write_text(f'{{"user": 1, "item": {_HUGE}}}\n')
-    with pytest.raises(StreamevalError, match=f"column 'item': {_HUGE} is beyond"):
+    path.write_text(f'{{"user": 1, "item": 1}}\n{{"user": 1, "item": {_HUGE}}}\n')
+    with pytest.raises(StreamevalError, match=f"row 2, column 'item': {_HUGE} is beyond"):
         mrr(path, {1: [1]})
 
 
@@ -168,6 +168,16 @@ class TestMind:
         with pytest.raises(StreamevalError) as raised:
             mrr(self.behaviors(tmp_path, *shown), form="mind")
         assert said in str(raised.value)
+
+    def test_a_file_that_looks_like_it_is_told_how_to_be_read(self, tmp_path: Path) -> None:
+        with pytest.raises(StreamevalError, match="is like MIND's; read it with form='mind'"):
+            mrr(self.behaviors(tmp_path, "N5-0 N6-1"))
+        path = self.behaviors(tmp_path, "N5-0 N6-1")
+        path.write_text(path.read_text().replace("\t", ","))
+        with pytest.raises(StreamevalError, match="name the columns with header="):
+            mrr(path)
+        with pytest.raises(StreamevalError, match="write MIND's fields between tabs, or leave out"):
+            mrr(path, form="mind")
 
     def test_its_times_are_read_without_being_named(self, tmp_path: Path) -> None:
         found = evaluate(

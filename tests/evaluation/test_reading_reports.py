@@ -163,7 +163,7 @@ REPORTS = [
         {"1": ["a"]},
         0.5,
         {"header": ["user", "sku"]},
-        "header='user,sku' changes nothing: each file has names in its first line",
+        "header='user,sku' changes nothing: each file has names in its first line, or a form",
     ),
     Report(
         "spaces after commas",

@@ -30,6 +30,23 @@ EVENTS = pd.DataFrame(
 )
 COUNTED = pa.table({"recommendations": [["a", "b"]], "interactions": [["b"]]})
 TREC = "u Q0 a 1 0.9 x\nu Q0 b 2 0.5 x\nv Q0 c 1 0.7 x\n", "u 0 b 1\nv 0 c 1\n"
+SHOWN_LINES = '{"request_id":1,"recommendations":["a","b"],"time":0,"user":"u"}\n'
+CLICKED_LINES = '{"request_id":1,"item":"b","time":100,"user":"u"}\n'
+JOIN = """
+metrics = ["ctr"]
+[event]
+time = "time"
+time_unit = "ms"
+[attribution]
+impressions = "shown"
+request_id = "request_id"
+window = "1m"
+lateness = "1h"
+[[attribution.interactions]]
+source = "clicks"
+request_id = "request_id"
+item = "item"
+"""
 LINES = '{"recommendations":["a","b"],"interactions":["b"]}\n'
 
 
@@ -67,6 +84,15 @@ FORMS: Mapping[str, Callable[[Path], tuple[Any, ...] | dict[str, Any]]] = {
     "CSV of events": lambda folder: (_written(folder / "events.csv", EVENTS.to_csv(index=False)),),
     "frame of events": lambda _: (EVENTS,),
     "JSON lines": lambda folder: (_written(folder / "events.ndjson", LINES),),
+    "join of JSON lines": lambda folder: {
+        "given": (
+            [
+                _written(folder / "shown.ndjson", SHOWN_LINES),
+                _written(folder / "clicks.ndjson", CLICKED_LINES),
+            ],
+        ),
+        "config": _written(folder / "join.toml", JOIN),
+    },
     "join": lambda _: {
         "impressions": EVENTS.assign(request_id=[1, 2], times=[0, 0]),
         "interactions": pd.DataFrame({"request_id": [1], "item": ["b"], "times": [10**6]}),
@@ -116,6 +142,7 @@ DECIDES = {
     ("two parquet", "form"),
     ("trec", "form of trec"),
     ("trec", "combine"),
+    ("join of JSON lines", "combine"),
 }
 """Settings that decide what would be so without them."""
 
@@ -134,16 +161,11 @@ def _outcome(call: Callable[[], bytes]) -> tuple[bytes, str]:
 @pytest.mark.parametrize("form", FORMS)
 def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None:
     inputs, metrics = FORMS[form](tmp_path), ("mrr", "recall@1")
+    named: dict[str, Any] = inputs if isinstance(inputs, dict) else {"given": inputs}
+    counted_as = partial(evaluate, *named.pop("given", ()), *metrics, intervals=None, **named)
 
     def state(**options: Any) -> bytes:
-        if isinstance(inputs, dict):
-            shown, acts = inputs["impressions"], inputs["interactions"]
-            counted = evaluate(
-                metrics, impressions=shown, interactions=acts, intervals=None, **options
-            )
-        else:
-            counted = evaluate(*inputs, *metrics, intervals=None, **options)
-        return b"".join(counted.accumulator().dump())
+        return b"".join(counted_as(**options).accumulator().dump())
 
     whole, said_always = _outcome(state)
     assert whole
