@@ -161,14 +161,19 @@ def _streams_as_files(
 
 
 def _refuse_columns_of_streams(config: Config, given: Given, options: Options) -> None:
-    """Refuse to name fields of JSON lines that are joined, whose streams have fields of their own.
+    """Refuse to name fields that a join does not read, or that streams of it have of their own.
 
-    Labels are of the lists, and a name of event time that no record has leaves no event.
+    Of JSON lines, labels and event time may be named: a name of time that no record has leaves no
+    event. Of tables, what the join makes or [attribution] names may not.
     """
-    if config.attribution is None or given.kind == "joined" or _has_only_tables(config, given):
+    if config.attribution is None:
         return
+    labels = {*options.by, *config.dimensions()}
+    is_lines = given.kind != "joined" and not _has_only_tables(config, given)
     for field, name in options.columns.items():
-        if field not in ("time", *options.by, *config.dimensions()):
+        if field not in labels and (
+            field != "time" if is_lines else field in ("interactions", "event_id")
+        ):
             raise InputError(
                 "{column}: [event] and [attribution] of {config} name the fields of streams that "
                 "are joined; name it there.",

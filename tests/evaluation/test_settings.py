@@ -93,6 +93,15 @@ FORMS: Mapping[str, Callable[[Path], tuple[Any, ...] | dict[str, Any]]] = {
         ),
         "config": _written(folder / "join.toml", JOIN),
     },
+    "join of CSV": lambda folder: {
+        "given": (
+            [
+                _written(folder / "shown.csv", "request_id,recommendations,time,user\n1,a|b,0,u\n"),
+                _written(folder / "clicks.csv", "request_id,item,time,user\n1,b,100,u\n"),
+            ],
+        ),
+        "config": _written(folder / "join.toml", JOIN),
+    },
     "join": lambda _: {
         "impressions": EVENTS.assign(request_id=[1, 2], times=[0, 0]),
         "interactions": pd.DataFrame({"request_id": [1], "item": ["b"], "times": [10**6]}),
@@ -109,6 +118,8 @@ FIELDS = (
     "recommendations",
     "positions",
     "gains",
+    "interactions",
+    "event_id",
 )
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "header": {"header": ["user", "item", "x"]},
@@ -142,7 +153,7 @@ DECIDES = {
     ("two parquet", "form"),
     ("trec", "form of trec"),
     ("trec", "combine"),
-    ("join of JSON lines", "combine"),
+    *((form, "combine") for form in ("join of JSON lines", "join of CSV")),
 }
 """Settings that decide what would be so without them."""
 
@@ -170,7 +181,7 @@ def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None
     whole, said_always = _outcome(state)
     assert whole
     for name, options in SETTINGS.items():
-        if (form, name) == ("join", "processes"):
+        if form in {"join", "join of CSV"} and name == "processes":
             continue  # Processes count the buckets of a join, which takes long.
         found, said = _outcome(partial(state, **options))
         (setting,) = options
