@@ -206,11 +206,12 @@ def test_a_real_prometheus_combines_windows_by_what_is_behind_them(scraped: Scra
 
 def test_snips_over_replicas_is_that_of_their_merged_state(scraped: Scraped) -> None:
     """Not the mean of the values of the replicas, and not a sum over a count."""
-    of = '{job="fast",variant=~"one|two"}'
-    lists, weights = (
-        f"rate(streameval_importance_weight_{part}{of}[10s])" for part in ("count", "sum")
+    of = '{job="fast",variant=~"one|two",window="lifetime"}'
+    values_, weights = (
+        f"sum(streameval_{mean}{of} * streameval_{name}_window_support{of})"
+        for name, mean in (("ips", "ips"), ("importance_weight", "importance_weight_window_mean"))
     )
-    over_both = f"sum(streameval_ips{of} * {lists}) / sum({weights})"
+    over_both = f"{values_} / {weights}"
     first, two = _replicas().values()
     values = [replica.read("snips").value for replica in (first, two)]
     first.merge(two)
