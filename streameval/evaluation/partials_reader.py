@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from streameval.evaluation.partials import (
 from streameval.evaluation.report import SpanReadings, snapshot_of
 from streameval.events.errors import SourceError, StreamevalError, UsageError
 from streameval.events.records import Partition
-from streameval.sources.partial_files import PartialFile, partial_files
+from streameval.sources.partial_files import PartialFile, partial_files, sample_file
 from streameval.sources.remote import is_remote, object_reader
 from streameval.statistics.intervals import Kind
 
@@ -128,15 +127,15 @@ class PartialsReader:
 
 
 def has_partials(path: str) -> bool:
-    """Whether a parquet file, or the first that counts of a folder or URL, has rows of partials."""
-    files = [path]
-    if is_remote(path) or Path(path).is_dir():
-        files = [file.path for file in partial_files(path).values()] or files
-    first = files[0]
-    with suppress(OSError, ValueError, SourceError, arrow().ArrowException):
-        source = object_reader(first) if is_remote(first) else first
-        with arrow("parquet").ParquetFile(source) as file:
-            return {*Partial._fields} <= {*file.schema_arrow.names}
+    """Whether a parquet file, or one of those below a folder or URL, has rows of partials."""
+    with suppress(SourceError):
+        sample = sample_file(path)
+        if sample is None:
+            return False
+        with suppress(OSError, ValueError, arrow().ArrowException):
+            source = object_reader(sample) if is_remote(sample) else sample
+            with arrow("parquet").ParquetFile(source) as file:
+                return {*Partial._fields} <= {*file.schema_arrow.names}
     return False
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,6 +46,24 @@ def partial_files(path: str) -> dict[str, PartialFile]:
     return {name: listed[name] for name in counting(listed)}
 
 
+def sample_file(path: str) -> str | None:
+    """A parquet file below a folder or URL, or the path itself if it is one; None without any.
+
+    Looks at the first thousand folders, or objects, only.
+    """
+    if path.endswith(_SUFFIXES):
+        return path
+    if remote.is_remote(path):
+        listed = islice(remote.objects_below(path), _MOST_LOOKS)
+        return next((found.url for name, found in listed if name.endswith(_SUFFIXES)), None)
+    for folder, folders, names in islice(os.walk(path), _MOST_LOOKS):
+        folders[:] = [name for name in sorted(folders) if name[0] not in "._"]
+        for name in sorted(names):
+            if name.endswith(_SUFFIXES) and name[0] not in "._":
+                return os.path.join(folder, name)  # noqa: PTH118  text in, text out
+    return None
+
+
 def counting(names: Iterable[str]) -> list[str]:
     """The names of the files that count, sorted.
 
@@ -81,6 +101,7 @@ def _counts(parts: Sequence[str], complete: Mapping[str, str]) -> bool:
 
 
 _SUFFIXES: Final = (".parquet", ".pq")
+_MOST_LOOKS: Final = 1_000
 
 
 def _local_files(path: str) -> dict[str, PartialFile]:

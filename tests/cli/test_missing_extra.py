@@ -11,7 +11,7 @@ import pytest
 from streameval import Accumulator, Columns
 from streameval.events.errors import MissingExtraError
 from streameval.sources import schemas
-from tests.cli.program import usage_error
+from tests.cli.program import run, usage_error
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,14 @@ def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
     assert "(import of pyarrow halted; None in sys.modules)" in said
     # What the package asks for can be had wherever the package itself is from.
     assert "pip install 'pyarrow" in said
+
+
+def test_json_lines_need_no_extra(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"recommendations": ["a"], "interactions": ["a"]}\n')
+    for path in (file, tmp_path):
+        done = run("evaluate", path, "-m", "mrr", "--format", "csv")
+        assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["mrr,1.0,1"]), done
 
 
 def test_an_arrow_table_names_the_extra() -> None:
