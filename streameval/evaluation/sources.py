@@ -479,8 +479,9 @@ class Lines:
         names: list[tuple[Named, str | None]] = [
             (("columns", field), name) for field, name in options.columns.items()
         ]
-        # Objects have a gain each, of 1 if not of their own.
-        names += [(("combine", None), name) for name in (fields.interaction_item, fields.gains)]
+        if options.combine is not None:
+            # Objects have a gain each, of 1 if not of their own.
+            names += [(("combine", None), name) for name in (fields.interaction_item, fields.gains)]
         # The last name of a path like payload.items[].id, as the text of a record has it.
         self._unseen = [
             (setting, f'"{_NAME.findall(name)[-1]}"'.encode())
