@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from streameval.events.batch import FloatArray, IntArray
+from streameval.events.batch import BoolArray, FloatArray, IntArray
 from streameval.events.errors import InvalidEventError
 from streameval.events.event import Id
 from streameval.events.rules import (
@@ -110,6 +110,20 @@ class Ragged:
         shifts = self.offsets[rows] + lengths - np.cumsum(lengths)
         indices = np.arange(int(lengths.sum())) + np.repeat(shifts, lengths)
         return Ragged.of_lengths(self.values[indices], lengths)
+
+    def equals(self, others: Ragged) -> BoolArray:
+        """Whether each list equals the list of others with its index, shape (lists,).
+
+        Example:
+            >>> one = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))
+            >>> one.equals(Ragged(np.array([7, 8, 8]), np.array([0, 2, 3]))).tolist()
+            [True, False]
+        """
+        equal: BoolArray = self.lengths == others.lengths
+        rows = np.flatnonzero(equal)
+        first, second = self.take(rows), others.take(rows)
+        equal[rows[first.owners(np.flatnonzero(first.values != second.values))]] = False
+        return equal
 
     def between(self, start: int, stop: int | None) -> Ragged:
         """The entries start, ..., stop - 1 of each list."""

@@ -66,6 +66,11 @@ def _combine(
         (only,) = interactions
         by_item = [only.item] if only.gain == 1.0 else {only.item: only.gain}
         return by_item, () if only.type is None else (only,), False
+    if how == "max":
+        # A repeated click without an event id changes no maximum.
+        distinct = [*dict.fromkeys(interactions)]
+        if len(distinct) == 1:
+            return _combine(distinct, how)
     (gains, hides_loss), by_type = combine_interactions(interactions, how)
     plain = set(gains.values()) == {1.0}
     return list(gains) if plain else gains, by_type, hides_loss

@@ -297,7 +297,7 @@ class Joiner:
             Shown(owners, shown, times, groups),
             Wanted(wanted, items, interactions.times),
             self.rules.window,
-            lambda tied: [self.lists.content(row) for row in rows[tied].tolist()],
+            self.lists.contents(rows),
         )
         order = np.lexsort((groups[indices], times[indices]))
         for index, row in zip(matched[order].tolist(), rows[indices[order]].tolist(), strict=True):

@@ -4,15 +4,14 @@ A function of the rows: their order decides nothing. The daemon and `streameval.
 it.
 
 All columns are numpy arrays of one value per row. A code is an integer from 0, equal for equal ids;
--1 is an absent id. Times are microseconds. `rank(rows)` returns a value to order each of these rows
-by, such as `list_content`; it is called only for rows that time does not order.
+-1 is an absent id. Times are microseconds. `Contents` orders rows that time does not order.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,11 +19,29 @@ from streameval.events import LARGEST_GAIN, Id
 from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 
-Rank: TypeAlias = Callable[[IntArray], Sequence[str]]
-"""Returns the content of each of these rows, by which rows of one time are ordered."""
-
 _EXACT = 2.0**53
 """Sums of integers up to this are exact in float64."""
+
+
+class Contents(NamedTuple):
+    """The contents of rows, by which rows of one time are ordered.
+
+    Attributes:
+        texts: returns the content of each of these rows, such as `list_content`; called only for
+            rows that differ from another one of their time.
+        equal: returns whether each of these rows has the content of the other one with its index.
+            It may say False of equal rows, which costs only their texts.
+    """
+
+    texts: Callable[[IntArray], Sequence[str]]
+    equal: Callable[[IntArray, IntArray], BoolArray]
+
+    def of(self, rows: IntArray) -> Contents:
+        """The contents of these rows, by their index in `rows`."""
+        return Contents(
+            lambda some: self.texts(rows[some]),
+            lambda first, second: self.equal(rows[first], rows[second]),
+        )
 
 
 def list_content(
@@ -68,22 +85,23 @@ def tuple_codes(*columns: IntArray) -> IntArray:
     return joint
 
 
-def are_copies(ids: IntArray, times: IntArray, span: int, rank: Rank) -> BoolArray:
+def are_copies(ids: IntArray, times: IntArray, span: int, contents: Contents) -> BoolArray:
     """Which rows repeat an earlier kept row of the same id, at most `span` away from it.
 
-    Of rows with one id, the earliest is kept; of equal times, the one with the smallest rank. The
-    next one that is more than `span` later is kept again, and so on. To decide rows in steps of
+    Of rows with one id, the earliest is kept; of equal times, the one with the smallest content.
+    The next one that is more than `span` later is kept again, and so on. To decide rows in steps of
     time, include the kept rows of the last `span` before a step.
 
     Args:
         ids: scoped, so that only rows of one join key (and stream) can share one; -1 is no copy.
         times: of the rows.
         span: longest distance of a copy.
-        rank: see the module.
+        contents: of the rows.
 
     Example:
         >>> ids, times = np.array([7, 7, 7, -1]), np.array([40, 0, 20, 0])
-        >>> are_copies(ids, times, 30, lambda rows: [""] * rows.size).tolist()
+        >>> alike = Contents(lambda rows: [""] * rows.size, lambda first, _: first >= 0)
+        >>> are_copies(ids, times, 30, alike).tolist()
         [False, False, True, False]
     """
     copies = np.zeros(ids.size, np.bool_)
@@ -93,7 +111,7 @@ def are_copies(ids: IntArray, times: IntArray, span: int, rank: Rank) -> BoolArr
     rows = order[alike & (ids[order] >= 0)]
     if not rows.size:
         return copies
-    rows = rows[_order(ids[rows], times[rows], lambda tied: rank(rows[tied]))]
+    rows = rows[_order(ids[rows], times[rows], contents.of(rows))]
     keys, after = _moments(ids[rows], times[rows], ids[rows], times[rows] + span)
     # The first row of the same id that is no copy of a row.
     following = np.searchsorted(keys, after)
@@ -117,12 +135,12 @@ def latest_lists(
     wanted: IntArray,
     wanted_times: IntArray,
     window: int,
-    rank: Rank,
+    contents: Contents,
 ) -> IntArray:
     """The row of the latest list with the key of each interaction, in the window before it.
 
     A list counts if `list <= interaction <= list + window`; of equal times, the list with the
-    largest rank.
+    largest content.
 
     Args:
         keys: of the lists.
@@ -130,7 +148,7 @@ def latest_lists(
         wanted: the key of each interaction.
         wanted_times: of the interactions.
         window: from a list to its last interaction.
-        rank: of rows of the lists; see the module.
+        contents: of the lists.
 
     Returns:
         The row of a list for each interaction; -1 without one.
@@ -138,12 +156,13 @@ def latest_lists(
     Example:
         >>> keys, times = np.array([3, 3]), np.array([10, 20])
         >>> wanted, at = np.array([3, 3, 3, 4]), np.array([19, 25, 31, 25])
-        >>> latest_lists(keys, times, wanted, at, 10, lambda rows: [""] * rows.size).tolist()
+        >>> alike = Contents(lambda rows: [""] * rows.size, lambda first, _: first >= 0)
+        >>> latest_lists(keys, times, wanted, at, 10, alike).tolist()
         [0, 1, -1, -1]
     """
     if not keys.size or not wanted.size:
         return np.full(wanted.size, -1, np.int64)
-    order = _order(keys, times, rank)
+    order = _order(keys, times, contents)
     keys, times = keys[order], times[order]
     moments, after = _moments(keys, times, wanted, wanted_times)
     found = np.searchsorted(moments, after) - 1
@@ -177,7 +196,7 @@ class Wanted(NamedTuple):
 
 
 def last_touches(
-    lists: Shown, interactions: Wanted, window: int, rank: Rank
+    lists: Shown, interactions: Wanted, window: int, contents: Contents
 ) -> tuple[IntArray, IntArray]:
     """The latest list that showed the item to the user, in each group; see `latest_lists`.
 
@@ -189,7 +208,8 @@ def last_touches(
         >>> items = Ragged(np.array([8, 9, 8]), np.array([0, 2, 3]))
         >>> lists = Shown(np.array([5, 5]), items, np.array([10, 20]), np.array([0, 1]))
         >>> wanted = Wanted(np.array([5, 5]), np.array([8, 9]), np.array([20, 20]))
-        >>> rows, of = last_touches(lists, wanted, 30, lambda rows: [""] * rows.size)
+        >>> alike = Contents(lambda rows: [""] * rows.size, lambda first, _: first >= 0)
+        >>> rows, of = last_touches(lists, wanted, 30, alike)
         >>> rows.tolist(), of.tolist()
         ([0, 0, 1], [0, 1, 0])
     """
@@ -224,7 +244,7 @@ def last_touches(
         distinct[index],
         times[queries],
         window,
-        lambda tied: rank(rows[tied]),
+        contents.of(rows),
     )
     hit = touched >= 0
     return queries[hit], rows[touched[hit]]
@@ -273,17 +293,22 @@ def are_in_lists(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:
     return inside
 
 
-def _order(keys: IntArray, times: IntArray, rank: Rank) -> IntArray:
-    """The rows by key, time and rank."""
+def _order(keys: IntArray, times: IntArray, contents: Contents) -> IntArray:
+    """The rows by key, time and content."""
     order: IntArray = np.lexsort((times, keys))
     tied = (np.diff(keys[order]) == 0) & (np.diff(times[order]) == 0)
-    if not tied.any():
+    differ = np.flatnonzero(tied)
+    if differ.size:
+        differ = differ[~contents.equal(order[differ], order[differ + 1])]
+    if not differ.size:
         return order
-    places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    # All rows of a key and time in which two differ.
+    runs = np.concatenate(([0], np.cumsum(~tied)))
+    places = np.flatnonzero(np.isin(runs, runs[differ]))
     rows = order[places]
-    contents = rank(rows)
-    numbers = {content: number for number, content in enumerate(sorted(set(contents)))}
-    ranks = np.fromiter(map(numbers.__getitem__, contents), np.int64, rows.size)
+    texts = contents.texts(rows)
+    numbers = {text: number for number, text in enumerate(sorted(set(texts)))}
+    ranks = np.fromiter(map(numbers.__getitem__, texts), np.int64, rows.size)
     order[places] = rows[np.lexsort((ranks, times[rows], keys[rows]))]
     return order
 

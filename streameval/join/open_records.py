@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -22,8 +23,8 @@ from streameval.events.batch import ColumnSet
 from streameval.events.errors import RefusedRecordsError
 from streameval.events.per_item import PerItem
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.join.kernel import are_copies, interaction_content, list_content
-from streameval.statistics.arrays import IntArray
+from streameval.join.kernel import Contents, are_copies, interaction_content, list_content
+from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.statistics.relation import decode_column, encode_column, next_version
 from streameval.statistics.vocabulary import Codes, decode_id, encode_id
 
@@ -348,14 +349,14 @@ class OpenTable(Generic[R]):
         repeated = {key for key in times_seen if times_seen[key] > 1 or index.rows(key)}
         pairs = [(key, row) for key in repeated for row in index.rows(key)]
         pairs += [pair for pair in zip(ids, rows, strict=True) if pair[0] in repeated]
-        listed = [row for _, row in pairs]
+        listed = np.fromiter((row for _, row in pairs), np.int64, len(pairs))
         copies = are_copies(
             Codes[RowKey]().codes(key for key, _ in pairs),
-            np.fromiter(map(self.time, listed), np.int64, len(listed)),
+            self.times(listed),
             self._span,
-            lambda tied: [self.content(listed[place]) for place in tied.tolist()],
+            self.contents(listed),
         )
-        return {listed[place] for place in np.flatnonzero(copies).tolist()}
+        return set(listed[copies].tolist())
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove copies, which ascend."""
@@ -371,6 +372,13 @@ class OpenTable(Generic[R]):
         """The content of a row, which orders those of equal times."""
         return _content(self._items, *self.at(row))
 
+    def contents(self, rows: IntArray) -> Contents:
+        """The contents of these rows, by their index in `rows`."""
+        return Contents(
+            lambda some: [*map(self.content, some.tolist())],
+            lambda first, second: _are_equal(self.take(first.tolist()), self.take(second.tolist())),
+        ).of(rows)
+
     def _keys_of(self, rows: Sequence[int], name: str) -> list[RowKey]:
         keys_of, keys = self._keys[name], list[RowKey]()
         for number, of_bucket in groupby(rows, lambda row: row >> _INDEX_BITS):
@@ -385,6 +393,15 @@ class OpenTable(Generic[R]):
     def time(self, row: int) -> int:
         """The event time of a row."""
         return int(self.buckets[row >> _INDEX_BITS].rows.times[row & _LARGEST_INDEX])
+
+    def times(self, rows: IntArray) -> IntArray:
+        """The event times of rows."""
+        numbers, times = rows >> _INDEX_BITS, np.empty(rows.size, np.int64)
+        for number in np.unique(numbers).tolist():
+            of_bucket = numbers == number
+            indices = rows[of_bucket] & _LARGEST_INDEX
+            times[of_bucket] = self.buckets[number].rows.times[indices]
+        return times
 
     def take(self, rows: Sequence[int]) -> R:
         """These rows, at least one, in this order."""
@@ -494,6 +511,22 @@ def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
         return interaction_content(shown[0], rows.types[index], rows.gains[index])
     others = (*rows.dimensions[index], rows.optional[index].hex())
     return list_content(rows.requests[index], rows.users[index] or None, shown, *others)
+
+
+def _are_equal(rows: OpenRecords, others: OpenRecords) -> BoolArray:
+    """Whether each row has the content of the other one with its index."""
+    equal = rows.items.equals(others.items)
+    if isinstance(rows, OpenInteractions) and isinstance(others, OpenInteractions):
+        # 0.0 and -0.0 are not the same content.
+        first, second = (np.array(part.gains).view(np.int64) for part in (rows, others))
+        equal &= first == second
+        names = ["types"]
+    else:
+        names = ["requests", "users", "dimensions", "optional"]
+    for name in names:
+        pairs = map(operator.eq, getattr(rows, name), getattr(others, name))
+        equal &= np.fromiter(pairs, np.bool_, len(rows))
+    return equal
 
 
 def _encode(rows: OpenRecords, names: Sequence[Id]) -> bytes:

@@ -32,6 +32,7 @@ from streameval.events.ragged import IdColumn, Ragged, matrix_column
 from streameval.events.rules import RESERVED
 from streameval.events.times import outside_range
 from streameval.join.kernel import (
+    Contents,
     Shown,
     Wanted,
     are_copies,
@@ -480,13 +481,28 @@ class _Impressions:
             return IdColumn(matrix_column("recommendations", lists))
         return lists
 
-    def contents(self, rows: IntArray) -> list[str]:
-        """The content of each of these rows, see `kernel.list_content`."""
-        columns = {
-            name: self.table[name].take(rows).to_pylist()
-            for name in sorted(self.table.column_names)
-            if name not in ("times", _PROGRESS)
-        }
+    @property
+    def contents(self) -> Contents:
+        """The contents of the rows, see `kernel.list_content`."""
+        return Contents(self._texts, self._are_equal)
+
+    @property
+    def _content_columns(self) -> list[str]:
+        """The names of the columns that are part of the content."""
+        return [
+            name for name in sorted(self.table.column_names) if name not in ("times", _PROGRESS)
+        ]
+
+    def _are_equal(self, first: IntArray, second: IntArray) -> BoolArray:
+        lists = self.items(np.concatenate((first, second))).ragged
+        equal = lists.rows(0, first.size).equals(lists.rows(first.size, len(lists)))
+        for name in self._content_columns:
+            if name != "recommendations":
+                equal &= _equal_values(self.table[name], first, second)
+        return equal
+
+    def _texts(self, rows: IntArray) -> list[str]:
+        columns = {name: self.table[name].take(rows).to_pylist() for name in self._content_columns}
         lists = columns.pop("recommendations")
         requests = columns.pop("request_id", [None] * len(lists))
         users = columns.pop("users", [None] * len(lists))
@@ -593,9 +609,7 @@ class _Join:
             ids = self._keys[rows]
             if rule.key == "user_item":
                 ids = tuple_codes(ids, _shared_codes("request_id", requests)[0][rows])
-            copies = are_copies(
-                ids, self.shown.times[rows], window, lambda tied: self.shown.contents(rows[tied])
-            )
+            copies = are_copies(ids, self.shown.times[rows], window, self.shown.contents.of(rows))
             self.impressions[rows[copies]] = _DUPLICATE
         rows = np.flatnonzero(self.interactions == _COUNTED)
         named = _shared_codes("event_id", self.reports["event_id"])[0][rows]
@@ -607,15 +621,24 @@ class _Join:
             (streams,) = _shared_codes("stream", self.reports["stream"])
             ids = tuple_codes(self._wanted[rows], named, streams[rows])
             span = window + duration_of(rule.lateness)
-            copies = are_copies(
-                ids, self.times[rows], span, lambda tied: self._contents(rows[tied])
-            )
+            copies = are_copies(ids, self.times[rows], span, self._contents.of(rows))
             self.interactions[rows[copies]] = _DUPLICATE
 
-    def _contents(self, rows: IntArray) -> list[str]:
-        part = self.reports.select(["item", "type", "gain"]).take(rows)
-        columns = (part[name].to_pylist() for name in part.column_names)
-        return [interaction_content(*row) for row in zip(*columns, strict=True)]
+    @property
+    def _contents(self) -> Contents:
+        """The contents of the interactions, see `kernel.interaction_content`."""
+        columns = self.reports.select(["item", "type", "gain"])
+
+        def texts(rows: IntArray) -> list[str]:
+            values = (column.to_pylist() for column in columns.take(rows).columns)
+            return [interaction_content(*row) for row in zip(*values, strict=True)]
+
+        def are_equal(first: IntArray, second: IntArray) -> BoolArray:
+            parts = [_equal_values(column, first, second) for column in columns.columns]
+            equal: BoolArray = np.logical_and.reduce(parts)
+            return equal
+
+        return Contents(texts, are_equal)
 
     def _match(self) -> None:
         """Find the lists of the interactions; those without one are orphans."""
@@ -623,12 +646,9 @@ class _Join:
         acts = np.flatnonzero(self.interactions == _COUNTED)
         keys, times = self._keys[shown], self.shown.times[shown]
         wanted, moments = self._wanted[acts], self.times[acts]
-
-        def rank(rows: IntArray) -> list[str]:
-            return self.shown.contents(shown[rows])
-
+        contents = self.shown.contents.of(shown)
         if self._rule.key == "request_id":
-            lists = latest_lists(keys, times, wanted, moments, self._window, rank)
+            lists = latest_lists(keys, times, wanted, moments, self._window, contents)
             found = np.flatnonzero(lists >= 0)
             lists = lists[found]
         else:
@@ -637,7 +657,7 @@ class _Join:
             items = self._known(self.shown.items(shown[rows]))
             views = Shown(keys[rows], items, times[rows], self.shown.groups[shown[rows]])
             queries = Wanted(wanted, self._items[acts], moments)
-            found, lists = last_touches(views, queries, self._window, lambda tied: rank(rows[tied]))
+            found, lists = last_touches(views, queries, self._window, contents.of(rows))
             lists = rows[lists]
         self._acts, self._lists = acts[found], shown[lists]
         orphan = np.ones(acts.size, np.bool_)
@@ -848,6 +868,23 @@ def _sorted_codes(column: Any) -> tuple[IntArray, Any]:
     rank = np.empty(order.size + 1, np.int64)
     rank[order], rank[-1] = np.arange(order.size), -1
     return rank[_filled(words.indices, -1)], words.dictionary.take(_arrow().array(order))
+
+
+def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
+    """Whether values of a column are equal, row by row; False where they are lists or structures.
+
+    Null equals null.
+    """
+    types = _arrow().types
+    if column.type.num_fields:
+        return np.zeros(rows.size, np.bool_)
+    part = column.take(np.concatenate((rows, others)))
+    if types.is_floating(column.type):
+        # 0.0 and -0.0 are not the same content.
+        part = part.cast(_arrow().string())
+    first, second = np.split(_column_codes(part), [rows.size])
+    equal: BoolArray = first == second
+    return equal
 
 
 def _column_codes(column: Any) -> IntArray:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events.ragged import Ragged
-from streameval.join.kernel import Shown, Wanted, are_copies, last_touches
+from streameval.join.kernel import Contents, Shown, Wanted, are_copies, last_touches
 
 _SMALL = st.integers(0, 3)
 _rows = st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 12), _SMALL), max_size=12)
@@ -22,7 +22,11 @@ def _column(rows: list[tuple[Any, ...]], number: int) -> Any:
 @given(_rows, st.integers(0, 6))
 def test_the_earliest_of_copies_is_kept(rows: list[tuple[int, int, int]], span: int) -> None:
     ids, times, content = (_column(rows, number) for number in range(3))
-    copies = are_copies(ids, times, span, lambda tied: content[tied].astype(str).tolist())
+    contents = Contents(
+        lambda tied: content[tied].astype(str).tolist(),
+        lambda first, second: (content[first] == content[second]) & (content[first] > 0),
+    )
+    copies = are_copies(ids, times, span, contents)
     kept: dict[int, int] = {}
     expected = []
     for key, time, which in sorted(rows):
@@ -54,10 +58,13 @@ def test_the_latest_list_of_each_group_is_touched(
     shown = Shown(_column(lists, 0), codes, _column(lists, 1), _column(lists, 2))
     columns = Wanted(*(_column(wanted, number) for number in range(3)))
 
-    def rank(rows: Any) -> list[str]:
+    def texts(rows: Any) -> list[str]:
         return [repr(lists[row]) for row in rows.tolist()]
 
-    rows, of = last_touches(shown, columns, window, rank)
+    def equal(first: Any, second: Any) -> Any:
+        return np.array([lists[a] == lists[b] for a, b in zip(first, second, strict=True)], bool)
+
+    rows, of = last_touches(shown, columns, window, Contents(texts, equal))
     expected = []
     for row, (user, item, time) in enumerate(wanted):
         for group in (0, 1):
