@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import replace
 
@@ -224,8 +224,16 @@ def parse(text: str) -> Metric:
     return _metric(text, spelled, user_definition(spelled.prefix, spelled.name))
 
 
+COMPARED_PER_USER: Final = ("lists_per_user", "clicks_per_user")
+"""What comparisons judge besides the metrics that are counted."""
+
+
 def _unknown(text: str, known: Iterable[str]) -> MetricTextError:
     names = sorted(known)
+    if text in COMPARED_PER_USER:
+        remedy = "remove it here, and name it in primary or guardrails if it decides"
+        problem = f"{text!r} is no metric to count: every comparison of users has it; {remedy}."
+        return MetricTextError(text, problem, known=names)
     # The whole catalogue would fill the screen.
     listed = (
         f"Known: {', '.join(names)}." if len(names) <= 40 else "`streameval metrics` lists all."

@@ -18,6 +18,7 @@ from streameval.checkpoints.store import Listing, SavedCheckpoint, Store
 from streameval.decoding.fields import MAX_HISTORY
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 from streameval.engine.ingest import Ingest
+from streameval.engine.partition import META, tally_in
 from streameval.engine.stored import StoredStates
 from streameval.engine.windows.times import span_text
 from streameval.events.errors import StateVersionError
@@ -176,8 +177,12 @@ class RestorePlanner:
         Raises:
             RefusedStateError: the policy does not allow it.
         """
+        self._policies.enforce(policy, str(place_of(assignment)), problem)
+        return self._over(assignment, policy, problem)
+
+    def _over(self, assignment: Assignment, policy: str, problem: str) -> RestorePlan:
+        """A plan that starts over at `start`, and archives the saved state."""
         place = place_of(assignment)
-        self._policies.enforce(policy, str(place), problem)
         offsets = {log.partition: log.start for log in assignment.logs}
         return RestorePlan(
             assignment=assignment,
@@ -232,6 +237,9 @@ class RestorePlanner:
         header, log_events = saved.header, list[LogEvent]()
         difference = other_settings(self._settings.fingerprint, header.settings)
         if difference is not None:
+            if self._policies.on_other_settings == "fail" and has_no_valid_record(saved):
+                problem = f"{difference}; no valid record was counted"
+                return self._over(assignment, "on_other_settings", problem)
             if self._policies.on_other_settings != "accept":
                 return self.restart(assignment, "on_other_settings", difference)
             if not same_shape(self._settings.fingerprint, header.settings):
@@ -310,6 +318,14 @@ class RestorePlanner:
         return counted
 
 
+def has_no_valid_record(saved: SavedCheckpoint) -> bool:
+    """Whether a state has only counted invalid records, as one of a first, wrong configuration.
+
+    It starts over under other settings, whatever `on_other_settings` says but "accept".
+    """
+    return tally_in(saved.read(META)).valid == 0
+
+
 def _where(log: Assignment, place: Place) -> str:
     """The name of a log for messages; the place itself if it has a single log."""
     return str(log.partition if log.partition.topic != place.topic else place)
@@ -362,22 +378,23 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
 
     Example:
         >>> other_settings({"pane": 60_000_000}, {"pane": 300_000_000})
-        'its state was made with other settings: pane is "1m" here and was "5m"'
-        >>> other_settings({"event": {"time": "at"}}, {"event": {"time": "ts"}})
-        'its state was made with other settings: event.time is "at" here and was "ts"'
+        'settings have changed since its state was made: pane: "5m" → "1m"'
+        >>> here, saved = ({"streams": [{"item": "a", "id": name}]} for name in ("rid", "id"))
+        >>> other_settings(here, saved)
+        'settings have changed since its state was made: streams[0].id: "id" → "rid"'
     """
     depth = saved.get("depth")
     names_depth = depth is not None and depth != here.get("depth")
     here, saved = _flat(here), _flat(saved)
     saved = {key: value for key, value in saved.items() if value not in _CONSTANT.get(key, ())}
     difference = [
-        f"{key} is {_shown(here, key)} here and was {_shown(saved, key)}"
+        f"{key}: {_shown(saved, key)} → {_shown(here, key)}"
         for key in sorted({*here, *saved})
         if _shown(here, key, None) != _shown(saved, key, None)
     ]
     if not difference:
         return None
-    message = f"its state was made with other settings: {'; '.join(difference)}"
+    message = f"settings have changed since its state was made: {'; '.join(difference)}"
     if not names_depth:
         return message
     return f"{message} (it can be kept with depth = {depth} and no cut-off beyond that)"
@@ -401,13 +418,18 @@ def _shape(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "event": rankers if settings.get("attribution") else bool(rankers)}
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with nested tables as table.key."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        inner = value.items() if isinstance(value, Mapping) and value else ()
-        flat |= {f"{key}.{name}": inner_value for name, inner_value in inner} or {key: value}
-    return flat
+def _flat(value: Any, key: str = "") -> dict[str, Any]:
+    """Settings with nested tables as table.key, and tables in lists as list[0].key."""
+    inner: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        inner = {f"{key}.{name}".lstrip("."): nested for name, nested in value.items()}
+    elif isinstance(value, list) and all(isinstance(entry, Mapping) for entry in value):
+        inner = {f"{key}[{index}]": entry for index, entry in enumerate(value)}
+    if not inner:
+        return {key: value} if key else {}
+    return {
+        name: found for at, nested in inner.items() for name, found in _flat(nested, at).items()
+    }
 
 
 def _shown(settings: Mapping[str, Any], key: str, longest: int | None = _LONGEST) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.catalogue.items import Attribute
-from streameval.checkpoints.restore import other_settings, resume, same_shape
+from streameval.checkpoints.restore import has_no_valid_record, other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
 from streameval.checkpoints.store import foreign
@@ -313,10 +313,11 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     ingest, settings = new_ingest(config), config.settings()
     differing = other_settings(settings, last.settings)
     decoding_only = options.on_other_settings == "accept" and same_shape(settings, last.settings)
-    if differing is not None and not decoding_only:
-        options.enforce("on_other_settings", options.path, differing)
-        return
     checkpoint = checkpoints.newest(last.place).saved
+    if differing is not None and not decoding_only:
+        if checkpoint is None or not has_no_valid_record(checkpoint):
+            options.enforce("on_other_settings", options.path, differing)
+        return
     if checkpoint is None:
         return
     place = checkpoint.header.place

@@ -20,6 +20,9 @@ from streameval.sources.options import SourceOptions
 _TABLES_WITH_FILES: Final = ("popularity", "similarity", "state", "registry", "web")
 _FILES: Final = ("path", "vectors", "pairs", "config_file", "ca_file")
 _INTEGERS = range(-(2**63), 2**63)
+_OTHER_SYNTAX = re.compile(r"(\s|#.*\n)*(---|\{|[\w-]+:\s)")
+"""The beginning of a file in YAML or JSON."""
+
 _LITERAL = re.compile(
     r"(state|web|popularity|similarity|attributes)\.|source\.(group|topics|paths)|catalog$"
 )
@@ -59,7 +62,10 @@ def _table(path: Path) -> dict[str, Any]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         remedy = "put text in quotes, and define each key and table once"
-        if any(line.strip() == "[[metrics]]" for line in text.splitlines()):
+        if _OTHER_SYNTAX.match(text):
+            example = 'metrics = ["ctr"], and a table as [source] with lines like type = "kafka"'
+            remedy = f"it looks like YAML or JSON; a key is written in TOML as {example}"
+        elif any(line.strip() == "[[metrics]]" for line in text.splitlines()):
             remedy = (
                 "`metrics` is a list of texts; a metric with its own table goes under [[metric]]"
             )

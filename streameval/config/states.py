@@ -204,7 +204,7 @@ def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | 
     if difference is not None:
         remedy = "give a --config with the same ones"
         if newest is not None:
-            remedy = f'"here" is {newest}; read the stores one at a time'
+            remedy = f"{newest} was written last; read the stores one at a time"
         raise UsageError(f"{checkpoint.path}: {difference}; {remedy}.")
 
 

@@ -664,6 +664,16 @@ def limited_times(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
     return np.where(times > seen + _MOST_AHEAD, seen, times), seen
 
 
+def tally_in(meta: bytes) -> Tally:
+    """The counts of records of a state, from its `META` section.
+
+    Raises:
+        DamagedStateError: it is not that section.
+    """
+    with damage_as_error(META):
+        return Tally.from_state_dict(msgspec.msgpack.decode(meta, type=dict[str, Any])["tally"])
+
+
 def backfills_in(meta: bytes) -> list[Extent]:
     """The event time of each backfill of a state, from its `META` section.
 

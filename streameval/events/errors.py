@@ -52,11 +52,14 @@ class ProblemError(StreamevalError):
         super().__init__(f"{where}: {problem}; {remedy}.")
 
 
-def nearest(text: str, candidates: Iterable[str]) -> list[str]:
-    """The known names closest to a misspelt one, best first; at most three."""
+def nearest(text: str, candidates: Iterable[str], similarity: float = 0.6) -> list[str]:
+    """The known names closest to a misspelt one, best first; at most three.
+
+    `similarity`: the least, from 0 to 1.
+    """
     from difflib import get_close_matches  # noqa: PLC0415  slow, and for a mistake only
 
-    return get_close_matches(text.lower(), list(candidates), n=3, cutoff=0.6)
+    return get_close_matches(text.lower(), list(candidates), n=3, cutoff=similarity)
 
 
 def suggestion(text: str, candidates: Iterable[str]) -> str:

@@ -204,7 +204,9 @@ class _Search:
                 elsewhere.append(
                     f"{table} {name}" if other else f"{name!r} above the first [table]"
                 )
-        meant = " or ".join([repr(candidate) for candidate in nearest(name, allowed)] or elsewhere)
+        # The exact key of another table is likelier than a key of this one that is only similar.
+        similar = nearest(name, allowed, 0.8 if elsewhere else 0.6)
+        meant = " or ".join([repr(candidate) for candidate in similar] or elsewhere)
         hint = f" Did you mean {meant}?" if meant else ""
         return f"unknown key.{hint} Allowed here: {', '.join(allowed)}."
 
@@ -250,10 +252,24 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     elif inspect.StructType in names and has_tables:
         remedy = f"write [{key}] once, in single brackets"
     elif expected:
-        remedy = f"give {' or '.join(expected)}"
+        remedy = f"give {' or '.join(expected)}{percentage_hint(value)}"
     else:
         return f"found {_json(value)}: {error}."
     return f"found {_json(value)}; {remedy}."
+
+
+def percentage_hint(value: object) -> str:
+    """How a percentage is written as a number; empty for anything else.
+
+    Example:
+        >>> percentage_hint("-5%"), percentage_hint("five")
+        (': -5 % is -0.05', '')
+    """
+    number = value[:-1].strip() if isinstance(value, str) and value.endswith("%") else ""
+    try:
+        return f": {number} % is {float(number) / 100:g}"
+    except ValueError:
+        return ""
 
 
 _KINDS: Final[Mapping[type[inspect.Type], str]] = {

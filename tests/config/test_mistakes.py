@@ -28,6 +28,11 @@ _ALONE = {
         "invalid TOML: ... (at end of document); put text in quotes, and define each "
         "key and table once."
     ),
+    **dict.fromkeys(
+        (f"# A comment\nmetrics:\n  - ctr\n{_SOURCE}", '{"metrics": ["ctr"]}\n' + _SOURCE),
+        "invalid TOML: ...; it looks like YAML or JSON; a key is written in TOML as "
+        'metrics = ["ctr"], and a table as [source] with lines like type = "kafka".',
+    ),
 }
 """Whole files, and their messages."""
 

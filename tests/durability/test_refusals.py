@@ -19,6 +19,7 @@ from streameval.events.errors import RefusedStateError, StoreError
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
+from tests.batches import batch_of
 from tests.crashes.simulated_disk import Step
 from tests.durability.checkpointing import (
     LoneMember,
@@ -95,7 +96,7 @@ CASES = {
     "on_other_settings": Case(
         lambda: after(10),
         {},
-        'pane is "5m" here and was "1m"',
+        'pane: "1m" → "5m"',
         0,
         0,
         {"fingerprint": {"pane": "5m"}},
@@ -186,9 +187,20 @@ def test_accepted_decoding_is_saved_even_without_new_records() -> None:
     assert LoneMember(store, fingerprint=settings).assign() == 10
 
 
+def test_a_state_without_a_valid_record_starts_over_under_other_settings() -> None:
+    first = owner(None)
+    first.checkpointer.apply(batch_of(P, [b"{}"] * 10, 0))
+    first.checkpointer.finish()
+    member = LoneMember(first.store, fingerprint={"pane": "5m"})
+    assert member.assign(committed=10) == 0
+    (news,) = member.news()
+    assert news.event == "state was archived"
+    assert 'pane: "1m" → "5m"' in news.fields["problem"]
+
+
 def test_other_settings_than_decoding_are_never_accepted() -> None:
     member = LoneMember(after(10), fingerprint={"pane": "5m"}, policies=ACCEPT)
-    with pytest.raises(RefusedStateError, match="pane is"):
+    with pytest.raises(RefusedStateError, match="pane: "):
         member.assign()
     assert not member.ingest.positions
 
@@ -388,5 +400,5 @@ def test_limits_that_are_constants_now_are_no_other_settings() -> None:
     limits = {"max_history": None, "max_id_bytes": 1_024, "max_label_bytes": 256}
     assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) is None
     limits["max_history"] = 3
-    said = "its state was made with other settings: event.max_history is absent here and was 3"
+    said = "settings have changed since its state was made: event.max_history: 3 → absent"
     assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) == said

@@ -168,6 +168,9 @@ def test_a_metric_alone_is_the_row_of_the_only_variant_of_all_users() -> None:
     assert failure.value.args == (
         "'mrr': of several variants; name one: ['mrr', 'new'], ['mrr', 'same']",
     )
+    with pytest.raises(KeyError) as failure:
+        several["mrr", "gnu"]
+    assert failure.value.args == ("mrr of gnu: not compared; there is mrr of new; mrr of same",)
 
 
 def test_a_report_is_shown_framed_and_drawn() -> None:
@@ -213,7 +216,7 @@ def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], sai
     ("options", "said"),
     [
         ({"method": "sure"}, "unknown method='sure'. Choose 'anytime' or 'fixed'."),
-        ({"guardrails": {"mrr": "1 %"}}, 'guardrails.mrr: found "1 %"; give a number.'),
+        ({"guardrails": {"mrr": "1 %"}}, 'guardrails.mrr: found "1 %"; give a number: 1 % is 0.01.'),
         ({"pre_period": "month"}, 'pre_period: found "month"; give a whole number.'),
         ({"ties": "later"}, "ties=: found \"later\"; allowed are 'arrival'"),
         ({"form": "xls"}, "form=: found \"xls\"; allowed are 'table'"),

@@ -221,7 +221,7 @@ def test_of_another_release_what_is_shown_stays_and_a_new_reader_shows_none(site
         (("intervals = {}", "intervals = {}\ndepth = 9"), "depth is"),
         (
             ('spans = ["1h", "24h"]', 'spans = ["1h"], pane = "5m"'),
-            'pane is "5m" here and was "1m"',
+            'pane: "1m" → "5m"',
         ),
     ],
 )

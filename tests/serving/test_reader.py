@@ -84,4 +84,4 @@ def test_the_page_of_a_reader_that_can_show_nothing_says_why(tmp_path: Path) -> 
     status = RuntimeStatus(health=Health(ready=False), stored=stored)
     snapshot = Looking(other).take(reader.copied(), reader.ingest.layout, status)
     html = page(snapshot, state(snapshot, healthy=True), Selection())
-    assert html.count("max_items is 7 here and was") == PARTITIONS
+    assert html.count("→ 7") == PARTITIONS

@@ -18,6 +18,7 @@ from streameval.accumulator.kinds.sums import merged_sums, summed_metrics
 from streameval.accumulator.kinds.users import UsersSpec
 from streameval.catalogue import parse
 from streameval.catalogue.context import Context
+from streameval.catalogue.lookup import COMPARED_PER_USER
 from streameval.catalogue.metric import Metric
 from streameval.events.extras import LazyModule
 from streameval.inference.days import number_of_day
@@ -249,10 +250,10 @@ class Judged(NamedTuple):
     counted: Counted | None = None
 
 
-LISTS_PER_USER: Final = Judged("lists_per_user", higher_is_better=None, counted="lists")
+LISTS_PER_USER: Final = Judged(COMPARED_PER_USER[0], higher_is_better=None, counted="lists")
 USER_METRICS: Final = (
     LISTS_PER_USER,
-    Judged("clicks_per_user", higher_is_better=True, counted="clicks"),
+    Judged(COMPARED_PER_USER[1], higher_is_better=True, counted="clicks"),
 )
 
 

@@ -51,6 +51,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
+from streameval.events.problems import percentage_hint
 from streameval.inference.table import TextTable
 
 
@@ -336,7 +337,8 @@ def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
         value = finite_or_none(number)
         if not name.strip() or value is None:
             example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
-            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+            hint = percentage_hint(number)
+            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}{hint}.")
         if name.strip() in numbers:
             raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
         numbers[name.strip()] = value

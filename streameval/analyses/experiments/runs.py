@@ -106,7 +106,11 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def __getitem__(self, key: str | tuple[str, str] | tuple[str, str, str | None]) -> Compared:
         if not isinstance(key, str):
-            return self._rows[ComparisonKey(*key)]
+            row = self._rows.get(ComparisonKey(*key))
+            if row is None:
+                named, there = ComparisonKey(*key), "; ".join(map(str, self._rows))
+                raise KeyError(f"{named}: not compared; there is {there}")
+            return row
         keys = [known for known in self if known.metric == key and known.segment is None]
         if not keys:
             texts = dict.fromkeys(known.metric for known in self)
