@@ -216,7 +216,10 @@ def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], sai
     ("options", "said"),
     [
         ({"method": "sure"}, "unknown method='sure'. Choose 'anytime' or 'fixed'."),
-        ({"guardrails": {"mrr": "1 %"}}, 'guardrails.mrr: found "1 %"; give a number: 1 % is 0.01.'),
+        (
+            {"guardrails": {"mrr": "1 %"}},
+            'guardrails.mrr: found "1 %"; give a number: 1 % is 0.01.',
+        ),
         ({"pre_period": "month"}, 'pre_period: found "month"; give a whole number.'),
         ({"ties": "later"}, "ties=: found \"later\"; allowed are 'arrival'"),
         ({"form": "xls"}, "form=: found \"xls\"; allowed are 'table'"),
