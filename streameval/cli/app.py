@@ -20,6 +20,7 @@ from streameval.evaluation.shell.errors import (
     USAGE_ERROR,
     OutputError,
     discard_output,
+    out_of_memory,
     report,
     status_of,
     usage_message,
@@ -190,6 +191,9 @@ def status(arguments: Sequence[str]) -> int:
             "container. Files are evaluated and compared on any system."
         )
         return USAGE_ERROR
+    except MemoryError as error:
+        report(out_of_memory(error))
+        return FAILED
     except OSError as error:
         if error.filename is not None:
             report(f"{error.filename}: {(error.strerror or str(error)).lower()}; check the path.")

@@ -6,8 +6,9 @@ import faulthandler
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from traceback import format_exception
 from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
@@ -19,7 +20,14 @@ from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import dead_letter_topics
 from streameval.daemon.log import level_of
-from streameval.evaluation.shell.errors import config_errors_in, status_of
+from streameval.engine.dead_letters import described
+from streameval.evaluation.shell.errors import (
+    FAILED,
+    config_errors_in,
+    is_out_of_memory,
+    out_of_memory,
+    status_of,
+)
 from streameval.evaluation.shell.options import with_fields
 from streameval.events.errors import ConfigError, StreamevalError
 
@@ -133,4 +141,17 @@ def run_until_signal(
     except StreamevalError as error:
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
+    except Exception as error:
+        emit(logging.ERROR, "failed", **_unexpected(error))
+        raise Exit(FAILED) from error
     emit(logging.INFO, "stopped", signal=stop.signal, **stopped)
+
+
+def _unexpected(error: Exception) -> Mapping[str, str]:
+    """The fields of the log for an error that no input explains."""
+    if is_out_of_memory(error):
+        return {"error": out_of_memory(error)}
+    return {
+        "error": f"{described(error)}: unexpected; please report this line.",
+        "traceback": "".join(format_exception(error)),
+    }

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 
 import msgspec
 
@@ -87,6 +88,7 @@ class Loop:
         Raises:
             StreamevalError: the source cannot be read, state cannot be restored, or too many
                 records are invalid; waiting will not help. Or the last checkpoint failed.
+            Exception: a bug, or a MemoryError; no last snapshot was taken.
         """
         try:
             self._owned = OwnedShare(owner_of(self._parts))
@@ -101,9 +103,14 @@ class Loop:
             self._ready = False
             self._parts.owner.abandon()
             self._log_checkpoints()
-            raise
-        finally:
             self._end()
+            raise
+        except BaseException:
+            # A bug, or no memory: counts that it left half changed cannot be read.
+            with suppress(Exception):
+                self._parts.close()
+            raise
+        self._end()
 
     def _step(self) -> None:
         wait = 0.0 if self._parts.ingest.unfinished else min(_MAX_POLL, self._reader.due_in)

@@ -71,7 +71,10 @@ class StoredValues:
         if self._stopped.wait(self._patience) or self._counting() or self._config.state is None:
             return
         try:
-            reader = StoreReader(checkpoint_store(self._config.state), self._config)
+            store = checkpoint_store(self._config.state)
+            if not store.claimed():
+                return  # The first start of all.
+            reader = StoreReader(store, self._config)
             reader.refresh()
         except StreamevalError as error:
             # The restore that follows reports it, or applies a policy.

@@ -168,9 +168,13 @@ class KafkaSource:
     def open(self, owner: Owner) -> None:
         """Start to connect; `poll` joins the group."""
         self.close()
-        _LOG.info(
-            "reading Kafka topics %s by %s with %s", self.name, self._client, redact(self._config)
-        )
+        settings = redact(self._config)
+        fields = {"topics": self.name, "client": self._client} | {
+            name: settings.get(name)
+            for name in ("bootstrap_servers", "security_protocol", "group_id", "group_instance_id")
+        }
+        _LOG.info("reading_kafka", extra={"fields": fields})
+        _LOG.debug("settings of the Kafka client: %s", settings)
         self._owner = owner
         self._fenced, self._retrying, self._joined = None, None, False
         self._waiting = {}
