@@ -9,7 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Sequence
@@ -52,8 +51,11 @@ KERNEL = "STREAMEVAL_KERNEL"
 """With "required" in this variable, a build without the compiled kernel fails, as a release must;
 with "pure", nothing is compiled."""
 
-_FLAGS = ("-std=c11", "-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
-_LINKING = {"darwin": ("-bundle", "-undefined", "dynamic_lookup")}
+PLATFORM = "STREAMEVAL_PLATFORM"
+"""The platform tag of the wheel, where CC compiles for another platform than this one."""
+
+_FLAGS = ("-std=c11", "-O3", "-g0", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-shared")
+_LINKING = {"macosx": ("-undefined", "dynamic_lookup")}
 
 
 class ChartsError(Exception):
@@ -131,9 +133,7 @@ class BuildHook(BuildHookInterface[Any]):
         if not editable:
             build_data["force_include"][str(target)] = COMPILED.as_posix()
             build_data["pure_python"] = False
-            # A platform of any Linux is only promised by an audit.
-            tags = (tag for tag in platform_tags() if not re.match("many|musl", tag))
-            build_data["tag"] = f"{ABI}-{next(tags)}"
+            build_data["tag"] = f"{ABI}-{_platform()}"
 
     def _go_on_without(self, variable: str, what: str, error: Exception) -> None:
         if os.environ.get(variable) == "required":
@@ -194,13 +194,19 @@ def compile_kernel(folder: Path, target: Path) -> None:
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise KernelError("this Python has no stable ABI")
     more = [shlex.split(os.environ.get(name, "")) for name in ("CFLAGS", "LDFLAGS")]
-    linking = _LINKING.get(sys.platform, ("-shared",))
-    sources = map(str, sorted(folder.glob("*.c")))
-    files = (f"-I{sysconfig.get_path('include')}", *sources, "-o", str(target))
+    linking = _LINKING.get(_platform().partition("_")[0], ())
+    sources = (str(path.resolve()) for path in sorted(folder.glob("*.c")))
+    # A name without a folder: for macOS it becomes part of the file.
+    files = (f"-I{sysconfig.get_path('include')}", *sources, "-o", target.name)
     command = [*_compiler(), *_FLAGS, *more[0], *linking, *files, *more[1]]
     try:
         done = subprocess.run(  # noqa: S603  the compiler of whoever builds
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command,
+            cwd=target.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
     except OSError as error:
         raise KernelError(str(error)) from error
@@ -209,6 +215,15 @@ def compile_kernel(folder: Path, target: Path) -> None:
         problem = KernelError(f"'{command[0]}' failed{first and f': {first}'}")
         problem.add_note(rest)
         raise problem
+
+
+def _platform() -> str:
+    """The platform tag that is set, else that of this machine.
+
+    Without an audit no wheel promises to run on any Linux.
+    """
+    tags = (tag for tag in platform_tags() if not re.match("many|musl", tag))
+    return os.environ.get(PLATFORM) or next(tags)
 
 
 def _compiler() -> Sequence[str]:

@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from platform import machine
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import streameval
-from streameval.building.hook import ABI, NPM
+from streameval.building.hook import ABI, COMPILED, NPM
 from tests.deploy.examples import (
     DEPLOY,
     KUBERNETES,
@@ -33,7 +34,16 @@ from tests.house.checkout import ROOT, files
 from tests.processes import finished
 
 LOCK = DEPLOY / "requirements.txt"
-BUILD_LOCK = DEPLOY / "requirements-build.txt"
+GROUPS = {name: DEPLOY / f"requirements-{name}.txt" for name in ("build", "wheels", "publish")}
+LOCKS = {"runtime": LOCK, **GROUPS}
+PLATFORMS = (
+    "manylinux_2_17_x86_64.manylinux2014_x86_64",
+    "manylinux_2_17_aarch64.manylinux2014_aarch64",
+    "musllinux_1_2_x86_64",
+    "musllinux_1_2_aarch64",
+    "macosx_11_0_x86_64",
+    "macosx_11_0_arm64",
+)
 PYTHONS = (11, 12, 13, 14)
 
 
@@ -78,11 +88,11 @@ def _groups() -> list[tuple[Path, list[str]]]:
                 *(requirement for x in extras for requirement in optional[x]),
             ],
         ),
-        (BUILD_LOCK, pyproject["dependency-groups"]["build"]),
+        *((lock, pyproject["dependency-groups"][name]) for name, lock in GROUPS.items()),
     ]
 
 
-@pytest.mark.parametrize(("lock", "needed"), _groups(), ids=["runtime", "build"])
+@pytest.mark.parametrize(("lock", "needed"), _groups(), ids=LOCKS)
 def test_a_lock_has_all_that_is_needed_in_a_version_that_is_allowed(
     lock: Path, needed: list[str]
 ) -> None:
@@ -96,7 +106,7 @@ def test_a_lock_has_all_that_is_needed_in_a_version_that_is_allowed(
         )
 
 
-@pytest.mark.parametrize("lock", [LOCK, BUILD_LOCK], ids=["runtime", "build"])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_a_lock_pins_everything_by_digest(lock: Path) -> None:
     for requirement, rest in _locked(lock):
         assert [specifier.operator for specifier in requirement.specifier] == ["=="], requirement
@@ -114,7 +124,7 @@ def test_the_image_installs_the_locks_and_nothing_else() -> None:
     assert len(installing) == 4
     locks = [step for step in installing if "--require-hashes" in step]
     assert [step.split()[-1] for step in locks] == [
-        str(path.relative_to(ROOT)) for path in (BUILD_LOCK, LOCK)
+        str(path.relative_to(ROOT)) for path in (GROUPS["build"], LOCK)
     ]
     rest = [step for step in installing if step not in locks]
     assert all("--no-index" in step and "--no-deps" in step for step in rest)
@@ -150,9 +160,25 @@ def test_the_conda_package_has_the_version_and_the_requirements_of_the_project()
     assert {text.replace(" ", "") for text in recipe["requirements"]["run"]} == needs
 
 
+def test_the_workflow_is_one_and_pins_each_action_by_a_commit() -> None:
+    workflow = ROOT / ".github" / "workflows" / "release.yml"
+    tool = of_the_environment("check-jsonschema")
+    done = finished([tool, "--builtin-schema", "vendor.github-workflows", workflow])
+    assert (done.returncode, done.stdout) == (0, "ok -- validation done\n")
+    jobs = document(workflow)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    actions = [step["uses"] for step in steps if "uses" in step]
+    assert actions == [used for used in actions if re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", used)]
+    trusted = [name for name, job in jobs.items() if "id-token" in job["permissions"]]
+    assert trusted == ["publish"]
+    assert set(jobs["publish"]["needs"]) == {*jobs} - {"publish"}
+
+
 def _run_command(*command: str | Path, folder: Path, **environment: str) -> str:
+    # A release is seven wheels, one of which runs in an emulator.
+    patience = 15 * PATIENCE if Path(command[0]).name == "release" else PATIENCE
     done = finished(
-        [*map(str, command)], cwd=folder, env={**os.environ, **environment}, timeout=PATIENCE
+        [*map(str, command)], cwd=folder, env={**os.environ, **environment}, timeout=patience
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -187,7 +213,7 @@ def dist(checkout: Path) -> Path:
 @pytest.mark.nightly
 def test_the_locks_are_what_their_command_writes(checkout: Path) -> None:
     _released(checkout, "lock")
-    for lock in (LOCK, BUILD_LOCK):
+    for lock in LOCKS.values():
         written = checkout / lock.relative_to(ROOT)
         assert written.read_text(encoding="utf-8") == lock.read_text(encoding="utf-8")
 
@@ -197,13 +223,53 @@ def test_a_release_is_whole_and_its_digests_are_right(dist: Path) -> None:
     name = f"streameval-{VERSION}"
     assert {path.name for path in dist.iterdir()} == {
         f"{name}.tar.gz",
-        f"{name}-{ABI}-{_platform()}.whl",
+        *(f"{name}-{ABI}-{platform}.whl" for platform in PLATFORMS),
         f"{name}-py3-none-any.whl",
         f"{name}.cdx.json",
         f"{name}-page.cdx.json",
         "SHA256SUMS",
     }
-    assert _run_command("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 5
+    assert _run_command("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 10
+
+
+@pytest.mark.nightly
+def test_another_clone_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    other = _checked_out(tmp_path / "another" / "folder")
+    _released(other)
+    digests = (other / "dist" / "SHA256SUMS").read_text(encoding="ascii")
+    assert digests == (dist / "SHA256SUMS").read_text(encoding="ascii")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("damaged", "with_kernel_of", "said"),
+    [
+        ("macosx_11_0_arm64", None, "its signature is not that of its pages"),
+        ("macosx_11_0_x86_64", "macosx_11_0_arm64", "macOS (11, 0) on arm64 for macosx_11_0_x86"),
+        ("musllinux_1_2_x86_64", "manylinux2014_x86_64", "loads ['libc.so.6']"),
+        ("musllinux_1_2_aarch64", "musllinux_1_2_x86_64", "x86_64 for musllinux_1_2_aarch64"),
+    ],
+)
+def test_a_kernel_that_its_platform_would_not_load_is_refused(
+    dist: Path, tmp_path: Path, damaged: str, with_kernel_of: str | None, said: str
+) -> None:
+    (wheel,) = dist.glob(f"*{damaged}.whl")
+    (source,) = dist.glob(f"*{with_kernel_of or damaged}.whl")
+    with zipfile.ZipFile(source) as archive:
+        kernel = bytearray(archive.read(COMPILED.as_posix()))
+    if with_kernel_of is None:
+        kernel[len(kernel) // 2] ^= 1
+    with (
+        zipfile.ZipFile(wheel) as archive,
+        zipfile.ZipFile(tmp_path / wheel.name, "w") as changed,
+    ):
+        for name in archive.namelist():
+            changed.writestr(name, kernel if name == COMPILED.as_posix() else archive.read(name))
+    tools = ("--no-project", "--with-requirements", GROUPS["wheels"])
+    command = (of_the_environment("uv"), "run", "--quiet", *tools)
+    done = finished([*command, "python", "-m", "tests.deploy.wheels", tmp_path], cwd=ROOT)
+    assert done.returncode == 1
+    assert said in done.stderr
 
 
 @pytest.mark.nightly
@@ -224,7 +290,7 @@ def test_the_bills_of_materials_name_all_that_the_image_holds(dist: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "compiler", "kernel"),
     [
-        ("*-abi3-*.whl", None, "compiled"),
+        (f"*.manylinux2014_{machine()}.whl", None, "compiled"),
         ("*-none-any.whl", None, "python"),
         ("*.tar.gz", "cc", "compiled"),
         ("*.tar.gz", None, "python"),
@@ -301,10 +367,6 @@ def test_the_oldest_versions_that_are_allowed_suffice(tmp_path: Path) -> None:
     _run_command(
         *command, *(f"tests/{folder_name}" for folder_name in folders), folder=checkout, PATH=path
     )
-
-
-def _platform() -> str:
-    return sysconfig.get_platform().replace("-", "_")
 
 
 def _interpreter(minor: int) -> Path:

@@ -112,7 +112,8 @@ def test_the_wheel_contains_package_licence_and_charts_only(wheel: Path) -> None
     metadata = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"streameval", "streameval_start.py", metadata}
-    assert [name for name in names if name.endswith("licenses/LICENSE")]
+    licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
+    assert licences == {"LICENSE", f"{CHARTS}/LICENSE"}
     assert not [name for name in names if "/building/" in name]
     with zipfile.ZipFile(wheel) as archive:
         assert b"Permission is hereby granted" in archive.read(f"{CHARTS}/LICENSE")
