@@ -181,5 +181,5 @@ def test_an_insufficient_saved_depth_is_rejected_with_a_remedy(
     saved = _config(metrics=["ndcg@5"]).settings()
     now = with_saved_depth(_config(metrics=new, depth=depth), saved)
     problem = str(other_settings(now.settings(), saved))
-    assert "depth is" in problem
-    assert "and was 5 (it can be kept with depth = 5 and no cut-off beyond that)" in problem
+    assert "depth: 5 → " in problem
+    assert "(it can be kept with depth = 5 and no cut-off beyond that)" in problem
