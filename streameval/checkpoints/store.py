@@ -69,11 +69,14 @@ before it have left.
 """
 
 
-def foreign(store: str, what: str, here: str, there: str) -> RefusedStateError:
-    """The error for a store of another cluster or group (`what`)."""
-    problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
-    remedy = "give another [state] path"
-    return RefusedStateError(store, problem, remedy, owner=(what, here, there))
+def refuse_foreign(store: str, owner: Claim, cluster: str, group: str) -> None:
+    """Raise RefusedStateError if a store belongs to another cluster or group."""
+    for what, here in (("cluster", cluster), ("group", group)):
+        claimed = getattr(owner, what)
+        if here != claimed:
+            problem = f"its state belongs to {what} {claimed!r}, and this process reads {here!r}"
+            remedy = "give another [state] path"
+            raise RefusedStateError(store, problem, remedy, owner=(what, here, claimed))
 
 
 class SavedCheckpoint:
@@ -280,10 +283,7 @@ class Store:
                 claim = Claim(cluster=cluster, group=group)
                 self._storage.put_new(CLAIM, [f"{claim}\n".encode()])
                 owner = self.owner()
-        for what, here in (("cluster", cluster), ("group", group)):
-            claimed = getattr(owner, what)
-            if here != claimed:
-                raise foreign(self.path, what, here, claimed)
+        refuse_foreign(self.path, owner, cluster, group)
         self._claimed = True
 
     def _owner(self) -> Claim | None:

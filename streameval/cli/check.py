@@ -18,7 +18,7 @@ from streameval.catalogue.items import Attribute
 from streameval.checkpoints.restore import has_no_valid_record, other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
-from streameval.checkpoints.store import foreign
+from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config, load
 from streameval.config.field_check import FieldCheck, streams_of
 from streameval.config.loading import text_of
@@ -294,8 +294,9 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
 def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
     checkpoints = checkpoint_store(options)
-    if checkpoints.claimed() and (claimed := checkpoints.owner().group) != group:
-        raise foreign(options.path, "group", group, claimed)
+    if checkpoints.claimed():
+        owner = checkpoints.owner()
+        refuse_foreign(options.path, owner, owner.cluster, group)
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:

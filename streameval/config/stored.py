@@ -13,7 +13,7 @@ from contextlib import suppress
 from math import inf
 from typing import Final, NamedTuple
 
-from streameval.checkpoints.format import Entry, Header, Place
+from streameval.checkpoints.format import Claim, Entry, Header, Place
 from streameval.checkpoints.restore import offsets_saved, resume
 from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store
 from streameval.config.config import Config, without_formats
@@ -72,12 +72,15 @@ class StoreReader:
         config: with the depth of the states.
         ingest: the counts; another one when that depth grows.
         trouble: why the store cannot be read, in a sentence; None if it was.
+        owner: cluster and group of the store; None before it was read.
     """
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store, self._base = store, config
         self._topics = {*config.source.logs}
         self.trouble: str | None = None
+        self.owner: Claim | None = None
+        self._highest: dict[Place, tuple[int, int]] = {}
         self._known: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._identities: dict[str, str] = {}
         self._refusals: dict[Location, _Refusal] = {}
@@ -96,9 +99,9 @@ class StoreReader:
         """Read what has changed; what cannot be read stays as it was, and says so."""
         try:
             listing = self._store.listing()
-            if not listing.places:
+            if self.owner is None or not listing.places:
                 # Raises an error for a store that is absent, or on a disk that is not mounted.
-                self._store.owner()
+                self.owner = self._store.owner()
             self._read(listing)
         except StreamevalError as error:
             self.trouble = str(error)
@@ -302,6 +305,8 @@ class StoreReader:
         except UnlikeStateError as error:
             return str(error).rstrip(".")
         self._shown[place] = _Shown(location, saved.header, saved.digests)
+        order = saved.header.generation, saved.header.offset
+        self._highest[place] = max(order, self._highest.get(place, order))
         return None
 
     def _drop(self, place: Place) -> None:
@@ -331,6 +336,18 @@ class StoreReader:
                     instead = f"its checkpoint of offset {shown.header.offset:,} is shown"
                 text = f"{instead}: {text}"
             self._problems[place] = text
+        elif shown is not None and (vanished := self._vanished(place, shown.header)):
+            self._problems[place] = vanished
+
+    def _vanished(self, place: Place, header: Header) -> str | None:
+        """What is wrong if less is shown than before, although the state did not start over."""
+        generation, offset = self._highest[place]
+        if (header.generation, header.offset) >= (generation, offset):
+            return None
+        return (
+            f"its checkpoint of offset {offset:,} has been shown and is gone, so that of offset "
+            f"{header.offset:,} is: were files of the store deleted, or an older copy restored"
+        )
 
 
 def _partition(place: Place) -> Partition:

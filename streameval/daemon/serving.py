@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from streameval.checkpoints.format import Claim
 from streameval.checkpoints.scheduler import ProcessClock
+from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.stored import StoreReader
@@ -61,11 +63,13 @@ class StoredReader(Protocol):
         config: what is shown.
         ingest: the counts.
         trouble: why nothing can be read, in a sentence; None if it was.
+        owner: cluster and group of what is stored; None if unknown.
     """
 
     config: Config
     ingest: Ingest
     trouble: str | None
+    owner: Claim | None
 
     def refresh(self) -> None:
         """Read what has changed; what cannot be read says so."""
@@ -139,7 +143,13 @@ class StoreServer:
         self._capture: tuple[Layout, SnapshotCapture] | None = None
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Look at the store again and again until told to stop; `until`: whether to stop."""
+        """Look at the store again and again until told to stop.
+
+        `until`: whether to stop.
+
+        Raises:
+            RefusedStateError: the store belongs to another group or cluster.
+        """
         with self._site.open(f"reads {self._path}, and counts nothing"):
             if self._ends is not None:
                 self._ends.start()
@@ -155,6 +165,7 @@ class StoreServer:
         """Read what has changed, publish it, and wait for the next look."""
         began, worked = self._clock.monotonic(), self._clock.busy()
         self._reader.refresh()
+        self._refuse_foreign()
         counts, now = self._reader.copied(), self._clock.wall()
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
@@ -172,6 +183,14 @@ class StoreServer:
         while not until() and self._clock.monotonic() < began + self._pace.interval:
             self._clock.sleep(_NAP)
             self._pulse.beat()
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a store of another group, or of another cluster once Kafka says its id."""
+        owner = self._reader.owner
+        if owner is not None:
+            cluster = (self._ends.cluster if self._ends is not None else "") or owner.cluster
+            group = self._reader.config.source.group_of(cluster)
+            refuse_foreign(self._path, owner, cluster, group)
 
     def _capture_of(self, layout: Layout) -> SnapshotCapture:
         """Takes snapshots of this layout; numbers them on where it is another one."""

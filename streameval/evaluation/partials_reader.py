@@ -10,6 +10,7 @@ import numpy as np
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of
 from streameval.catalogue import parse
+from streameval.checkpoints.format import Claim
 from streameval.config import Config
 from streameval.config.config import without_formats
 from streameval.config.pipeline import new_ingest
@@ -54,6 +55,7 @@ class PartialsReader:
     def __init__(self, path: str, config: Config) -> None:
         self.config = config
         self.trouble: str | None = None
+        self.owner: Claim | None = None
         self.ingest = new_ingest(without_formats(config))
         self._path = path
         self._files: dict[str, PartialFile] = {}

@@ -42,8 +42,10 @@ class LogEnds(Protocol):
         ends: partition -> offset after its last record, as last known.
         answers: whether they are known now.
         failure: why it has stopped to ask, else None.
+        cluster: id of the cluster; empty before it answers.
     """
 
+    cluster: str
     ends: Mapping[Partition, int]
     answers: bool
     failure: SourceError | None

@@ -14,12 +14,12 @@ import pytest
 import typer
 
 from streameval.catalogue import catalogue
-from streameval.checkpoints.store import foreign
 from streameval.cli.app import COMMANDS, app
 from streameval.engine.dead_letters import LimitExceeded, too_many_invalid
 from streameval.evaluation.shell.errors import status_of
 from streameval.events.errors import (
     RefusedMemberError,
+    RefusedStateError,
     SourceError,
     UncountableRecordsError,
     UnevenStreamsError,
@@ -88,7 +88,7 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
         too_many_open("max_open", 11, 10),
         UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
         too_many_invalid(LimitExceeded(51, 1_000, "5 %"), "events[0] offset 7"),
-        foreign("state", "group", "g1", "g2"),
+        RefusedStateError("state", "it has", "give another", owner=("group", "g1", "g2")),
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     # Processes hand them on with their data.

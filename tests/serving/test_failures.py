@@ -23,7 +23,9 @@ from streameval.checkpoints.store import Location, folder_store, store_of
 from streameval.config import Config
 from streameval.config.stored import StoreReader
 from streameval.engine.snapshot import StoredPartition
+from streameval.events.errors import UnsavedStateError
 from tests.changes.events import DAY
+from tests.cli.program import run
 from tests.present import present
 from tests.serving.replicas import (
     CONFIG,
@@ -171,6 +173,34 @@ def test_an_older_checkpoint_of_another_process_does_not_replace_what_is_in_memo
     site.damage(1, age=1)
     assert (shown(standing)[1], shown(site.reader())[1]) == (40, 20)
     assert "its checkpoint of offset 40 is shown" in problems(standing)[1]
+
+
+def test_a_shown_checkpoint_that_is_gone_is_a_problem_until_as_much_is_shown_again(
+    site: Site,
+) -> None:
+    standing = site.reader()
+    assert shown(standing)[1] == 40
+    (site.folder / "state" / site.location(1).key).unlink()
+    assert shown(standing)[1] == 20
+    assert problems(standing) == {
+        1: "its checkpoint of offset 40 has been shown and is gone, so that of offset 20 is: were "
+        "files of the store deleted, or an older copy restored"
+    }
+    assert problems(site.reader()) == {}
+    site.count(1)
+    with pytest.raises(UnsavedStateError, match="the next round writes it again"):
+        site.replica.save()
+    site.replica.save()
+    assert (shown(standing)[1], problems(standing)) == (60, {})
+
+
+def test_a_store_of_another_group_is_refused_as_by_run(site: Site) -> None:
+    config = site.folder / "streameval.toml"
+    config.write_text(f"source.group = 'other'\n{config.read_text()}")
+    refused = run("serve", config, "--listen", "127.0.0.1:0")
+    assert refused.returncode == 2
+    (line,) = [line for line in refused.stderr.splitlines() if "event=failed" in line]
+    assert "its state belongs to group 'g1', and this process reads 'other'" in line
 
 
 def test_what_a_damaged_directory_hides_stays_and_is_said(site: Site) -> None:
@@ -381,6 +411,7 @@ def test_counts_follow_a_store_that_began_anew(site: Site) -> None:
     again.count(1, site.rows[1][:3], 0)
     again.save()
     assert shown(standing) == {0: 20, 1: 3, 2: 20}
+    assert problems(standing)[1].startswith("its checkpoint of offset 40 has been shown and is")
     looking = Looking(site.config)
     assert values(looking.look(standing))["consumed"] == 43
 
