@@ -13,6 +13,7 @@ from streameval.accumulator.blocks import Adder, Blocks, add_nothing
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.guard import Guard, interrupted
+from streameval.accumulator.inputs import check_same_inputs
 from streameval.accumulator.intake import (
     Pair,
     checked_batch,
@@ -117,6 +118,8 @@ class Accumulator:
             intervals.
         experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks;
             a PrePeriod keeps what each of them did before the experiment, too.
+        time_zone: zone whose days intervals and comparisons count, like "Europe/Berlin"; None for
+            UTC. Counts by the days of another zone do not merge.
         needs: what analyses of your own keep besides: functions of all metrics, the limits and the
             number of user groups that give specifications of statistics.
 
@@ -147,7 +150,7 @@ class Accumulator:
     _next_check: tuple[int, int, int, str | None]
     """Changes at the last check, lists at the next one, lists between both, and the warning."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option
         self,
         *metrics: Asked | Sequence[Asked],
         catalog: int | Collection[Id] | None = None,
@@ -160,10 +163,11 @@ class Accumulator:
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
         experiment: bool | PrePeriod = False,
+        time_zone: str | None = None,
         needs: Iterable[Need] = (),
     ) -> None:
         asked = asked_metrics(metrics)
-        context = context_of(catalog, popularity, similarity, attributes, examination)
+        context = context_of(catalog, popularity, similarity, attributes, examination, time_zone)
         for metric in asked:
             check_inputs(metric, context)
         check_kind("intervals", intervals, Intervals)
@@ -410,8 +414,8 @@ class Accumulator:
         """
         if not isinstance(other, Accumulator):
             raise UnlikeStateError("classes", "Accumulator", type(other).__name__)
-        if self.context is not other.context and self.context.identity != other.context.identity:
-            raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
+        if self.context is not other.context:
+            check_same_inputs(self.context.identity, other.context.identity)
         # Hold only one lock at a time: two threads that merge crosswise would deadlock.
         other = other.copy()
         with self.lock:

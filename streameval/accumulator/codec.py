@@ -15,10 +15,11 @@ from streameval.accumulator.inputs import (
     Digests,
     InputIdentities,
     UnlikeInputsError,
+    check_same_inputs,
     one_kind,
 )
 from streameval.accumulator.kinds.spec import StatisticSpec
-from streameval.catalogue.context import Context
+from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
@@ -117,10 +118,14 @@ def restore_content(
         inputs = spec.inputs(content.context)
         unlike = spec.unlike(inputs, entry.inputs)
         if unlike and not empty_unlike:
+            zones = [of.get(TIME_ZONE, "UTC") for of in (inputs, entry.inputs)]
+            if zones[0] != zones[1]:
+                raise UnlikeInputsError(f"time zone of {name}", *zones)
             raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
         missing |= spec.missing(entry.inputs, unlike)
         if name not in unlike:
-            statistic.restore(entry.relations, cells, codes, list(entry.inputs), unlike)
+            texts = [text for text in entry.inputs if text != TIME_ZONE]
+            statistic.restore(entry.relations, cells, codes, texts, unlike)
         for of, found in entry.digests.items():
             digests[of] = digests.get(of, frozenset()) | frozenset(found)
     return kind, events, frozenset(missing), digests
@@ -152,8 +157,7 @@ def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: 
         raise DamagedStateError("accumulator", f"{state!r:.80} is not a state_dict")
     if state.get("version") != STATE_VERSION:
         raise StateVersionError("accumulator", state.get("version"), STATE_VERSION)
-    if state.get("inputs") != inputs:
-        raise UnlikeStateError("inputs", inputs, state.get("inputs"))
+    check_same_inputs(inputs, state.get("inputs"))
     if state.get("statistics") != statistics:
         raise UnlikeStateError("statistics", statistics, state.get("statistics"))
     with damage_as_error(_WHAT):

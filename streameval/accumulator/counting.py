@@ -121,7 +121,8 @@ class CountedBatch:
     def users(self) -> ListUsers:
         """The user and the day of each list."""
         batch, cells, times, _ = msgspec.structs.astuple(self._events)
-        return users.users_of(batch, cells, times)
+        days = None if times is None else self.context.calendar.days(times)
+        return users.users_of(batch, cells, days)
 
     def terms(self, summed: Sequence[SummedMetric]) -> list[Terms]:
         """What the lists add to the sums of metrics."""

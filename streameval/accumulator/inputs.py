@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from streameval.accumulator.formulas import input_among, needed_inputs
-from streameval.catalogue.context import Context
+from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
@@ -21,6 +21,29 @@ Digests: TypeAlias = dict[str, frozenset[str]]
 
 class UnlikeInputsError(UnlikeStateError):
     """A state was counted with other popularity, similarity or attributes of items."""
+
+
+def check_same_zone(here: str | None, there: str | None) -> None:
+    """Refuse counts by the days of another time zone; None is UTC.
+
+    Raises:
+        UnlikeStateError: the zones differ.
+    """
+    if here != there:
+        raise UnlikeStateError("time zones of days", here or "UTC", there or "UTC")
+
+
+def check_same_inputs(here: Mapping[str, Any], there: Any) -> None:
+    """Refuse to merge states whose inputs, or time zones of days, differ.
+
+    Raises:
+        UnlikeStateError: they do.
+    """
+    if here == there:
+        return
+    if isinstance(there, Mapping):
+        check_same_zone(here.get(TIME_ZONE), there.get(TIME_ZONE))
+    raise UnlikeStateError("inputs", here, there)
 
 
 def one_kind(of: str, kind: IdKind | None, other: IdKind | None) -> IdKind | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,8 +20,16 @@ from streameval.catalogue.items import (
 from streameval.events import Id, ItemGroup
 from streameval.events.digests import blake2b
 from streameval.events.errors import MetricError
+from streameval.events.extras import LazyModule
 from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from streameval.inference import days
+    from streameval.inference.days import Calendar
+else:
+    # A loop that only counts hits needs none of it.
+    days = LazyModule("streameval.inference.days")
 
 _MOST: Final = 10_000
 """Ranks with a chance of their own."""
@@ -122,6 +130,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         attributes: name and values of each attribute of items, in alphabetical order.
         examination: chance that users look at each rank.
+        time_zone: zone whose days are counted apart; None for UTC.
     """
 
     catalog: Catalog | None = None
@@ -129,6 +138,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     similarity: Similarity | None = None
     attributes: tuple[tuple[str, Attribute], ...] = ()
     examination: Examination | None = None
+    time_zone: str | None = None
 
     def __post_init__(self) -> None:
         check_kind("popularity", self.popularity, Popularity)
@@ -165,6 +175,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return next(iter(id_kinds.values()), None)
 
     @property
+    def calendar(self) -> Calendar:
+        """The days that are counted apart."""
+        return days.calendar_of(self.time_zone)
+
+    @property
     def identity(self) -> dict[str, int | str | None]:
         """Identities of the inputs, by version or content; states with others do not merge."""
         ids = self.catalog
@@ -177,7 +192,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             version = None if table is None else table.version
             content = None if table is None or version is not None else table.identity
             identities[name] = content if version is None else f"version {version}"
-        return identities
+        return identities | ({} if self.time_zone is None else {TIME_ZONE: self.time_zone})
 
     @property
     def digests(self) -> dict[str, str]:
@@ -197,6 +212,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             "examination": self.examination,
         }
 
+
+TIME_ZONE: Final = "time_zone"
+"""Name of the time zone among the inputs; UTC is not named."""
 
 ATTRIBUTES: Final = "attributes."
 """Before the name of an attribute in the names of inputs."""
@@ -220,6 +238,7 @@ def context_of(
     similarity: Similarity | None,
     attributes: Given | None,
     examination: Sequence[float] | None,
+    time_zone: str | None = None,
 ) -> Context:
     """The inputs that are given to an Accumulator.
 
@@ -232,6 +251,7 @@ def context_of(
         similarity=similarity,
         attributes=attributes_of(attributes),
         examination=None if examination is None else Examination(examination),
+        time_zone=None if time_zone is None else days.checked_time_zone(time_zone),
     )
 
 

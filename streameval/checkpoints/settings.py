@@ -26,7 +26,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         on_other_settings: decoding, labels, panes or depth differ; if only decoding differs,
             "accept" continues counting.
         on_other_inputs: popularity, similarity or an attribute has another version or, without one,
-            another content; "restart" empties only the metrics that were counted with it.
+            another content, or days are those of another time zone; "restart" empties only what was
+            counted with it.
         on_foreign_progress: the group has committed more than any checkpoint covers; records
             below that rebuild the state, and never count in counters again.
     """

@@ -45,6 +45,7 @@ from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError, damage_as_error
 from streameval.events.listing import listed
 from streameval.events.problems import REMOVED, check_types
+from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
@@ -88,6 +89,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         depth: ranks kept, 0 for whole lists; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
+        time_zone: zone whose days experiments and changes count, for example "Europe/Berlin"; None:
+            UTC. Windows and panes do not depend on it.
         event: fields of a record.
         registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.
@@ -117,6 +120,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     depth: Annotated[int, Meta(ge=0)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
+    time_zone: str | None = None
     event: EventFields = EventFields()
     registry: RegistryOptions | None = None
     attribution: AttributionOptions | None = None
@@ -129,8 +133,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         check_types(self, self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Durations that are none, and more series than a daemon exports."""
+        """Durations that are none, no time zone, and more series than a daemon exports."""
         yield from durations({name: getattr(self, name) for name in _DURATIONS})
+        try:
+            checked_time_zone(self.time_zone)
+        except TimeZoneError as error:
+            yield "time_zone", error.problem
         if MOST_SERIES < self.max_series != NO_CAP:
             remedy = f"give a whole number of at least 1 and at most {MOST_SERIES:,}"
             yield "max_series", f"found {self.max_series:,}; {remedy}."
@@ -343,6 +351,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "examination": self.examination,
             "max_items": self.max_items,
             "intervals": self.intervals,
+            "time_zone": self.time_zone,
             "ids": "integer" if self.event.ids == "integer" else "text",
         } | {**given, "attributes": attributes | dict(given.get("attributes", {}))}
 

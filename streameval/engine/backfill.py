@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.engine.windows.family import unfit
-from streameval.engine.windows.times import moment_text
+from streameval.engine.windows.times import Spans, moment_text
 
 
 class BackfillRow(NamedTuple):
@@ -47,11 +47,11 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that are merged into a state together.
 
     Attributes:
-        every: length of their spans, microseconds; None if they cover all time.
+        every: their spans; None if they cover all time.
     """
 
     rows: Sequence[BackfillRow]
-    every: int | None
+    every: Spans | None
 
     @property
     def extent(self) -> Extent:
@@ -59,7 +59,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
         starts = [row.start for row in self.rows if row.start is not None]
         if self.every is None or not starts:
             return Extent(None, None)
-        return Extent(min(starts), max(starts) + self.every)
+        return Extent(min(starts), self.every.end(max(starts)))
 
     def check_new(self, before: Iterable[Extent]) -> None:
         """Check against the backfills of a state.

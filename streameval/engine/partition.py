@@ -366,8 +366,9 @@ class PartitionState:
             UnlikeStateError: it has other metrics, inputs or ids.
             DamagedStateError: a row is damaged.
         """
-        end = backfill.extent.end
-        if self.time.is_final and end is not None and end - (backfill.every or 0) > self.time.now:
+        every = backfill.every
+        starts = [row.start for row in backfill.rows if row.start is not None and every is not None]
+        if self.time.is_final and starts and max(starts) > self.time.now:
             raise unfit(
                 f"it covers {backfill.extent}, and the newest event of the state is from "
                 f"{moment_text(self.time.now)}",
@@ -376,8 +377,8 @@ class PartitionState:
         for family in self._families.values():
             for row in backfill.rows:
                 span = None
-                if row.start is not None and backfill.every is not None:
-                    span = row.start, backfill.every
+                if row.start is not None and every is not None:
+                    span = row.start, every.end(row.start) - row.start
                 family.merge(row.labels, row.content, row.lists, span)
         self.backfills.append(backfill.extent)
         self._version = next_version()

@@ -105,6 +105,8 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     catalog = options.inputs.get("catalog")
     if isinstance(catalog, int | str):
         config = change(config, catalog=catalog)
+    if options.time_zone is not None:
+        config = change(config, time_zone=options.time_zone)
     if options.intervals is not None and config.intervals is None:
         config = change(config, intervals=options.intervals)
     return change(config, event=event)

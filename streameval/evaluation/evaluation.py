@@ -19,7 +19,6 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.windows.times import moment_text
 from streameval.evaluation.options import (
     Form,
     InputError,
@@ -246,10 +245,8 @@ class Evaluation(Mapping[str, Reading]):
     def _columns(self) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {}
         rows, readings = self._rows, [row.reading for row in self._rows]
-        if any(row.start is not None for row in rows):
-            columns["start"] = [
-                None if row.start is None else moment_text(row.start) for row in rows
-            ]
+        if any(row.begin is not None for row in rows):
+            columns["start"] = [row.begin for row in rows]
         for name in dict.fromkeys(name for row in rows for name in row.labels):
             columns[label_column(name)] = [row.labels.get(name) for row in rows]
         if any(row.window != "lifetime" for row in rows):
@@ -280,7 +277,7 @@ class Evaluation(Mapping[str, Reading]):
 
 def _key(row: EvaluationRow) -> str:
     """The text of the metric, with slice and span if there are any."""
-    about = {} if row.start is None else {"start": moment_text(row.start)}
+    about = {} if row.begin is None else {"start": row.begin}
     about |= {**row.labels}
     if row.window != "lifetime":
         about["window"] = row.window
@@ -304,6 +301,7 @@ class ReadingOptions(TypedDict, total=False):
 
     columns: Mapping[str, str | None] | None
     time_unit: TimeUnit | None
+    time_zone: str | None
     separator: str | Mapping[str, str] | None
     form: Form | None
     header: Sequence[str] | None
@@ -327,6 +325,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     every: str | None = None,
     columns: Mapping[str, str | None] | None = None,
     time_unit: TimeUnit | None = None,
+    time_zone: str | None = None,
     separator: str | Mapping[str, str] | None = None,
     form: Form | None = None,
     header: Sequence[str] | None = None,
@@ -363,11 +362,12 @@ def evaluate(  # noqa: PLR0913  each is an option
         metrics: for example "ndcg@10", or lists of them; from `config` if there are none.
         by: fields or columns of the events to split by; beside a truth, columns that say of which
             group a user is, in the recommendations, the truth or `users`.
-        every: length of spans of event time, for example "1h".
+        every: length of spans of event time, for example "1h"; "1d" are days of `time_zone`.
         columns: field -> column, where it has no usual name: {"item": "sku", "rating": "stars"},
             {"recommendations": "shown"}, {"truth.user": "member"}, {"time": "ts"}. None where there
             is none: {"rating": None} counts every row alike.
         time_unit: unit of event time: "s", "ms", "us" or "iso8601".
+        time_zone: zone whose days are counted, like "Europe/Berlin"; UTC by default.
         separator: between the ids of a cell: ";" for all columns, {"clicks": ";"} for one. ""
             keeps a cell as one id.
         form: "csv", "json", "parquet", "arrow", "trec" or "mind" for files whose names and first
@@ -439,6 +439,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     reading = ReadingOptions(
         columns=columns,
         time_unit=time_unit,
+        time_zone=time_zone,
         separator=separator,
         form=form,
         header=header,

@@ -555,8 +555,3 @@ def of_one_kind(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:
         return [array.cast(kind) for array in arrays]
     except arrow().ArrowInvalid as error:
         raise _no_integers(f"ids: {' '.join(str(error).split())}") from error
-
-
-def span_starts(times: IntArray, every: int) -> IntArray:
-    """The start of the span of each time; spans are aligned to the epoch."""
-    return np.floor_divide(times, every) * every

@@ -15,6 +15,7 @@ from streameval.decoding.fields import TimeUnit
 from streameval.events import Combine
 from streameval.events.errors import StreamevalError, UsageError
 from streameval.events.problems import problems
+from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.statistics.intervals import Intervals
 
 Form: TypeAlias = Literal["table", "json", "csv", "parquet", "arrow", "trec", "mind"]
@@ -73,8 +74,9 @@ def column(field: str, name: str = "NAME") -> Setting:
 
 _NAMES: Final = frozenset(
     {
-        *("recommendations", "truth", "exclude", "by", "every", "columns", "time_unit", "config"),
-        *("separator", "form", "header", "delimiter", "ties", "method", "processes", "catalog"),
+        *("recommendations", "truth", "exclude", "by", "every", "columns", "time_unit"),
+        *("time_zone", "config", "separator", "form", "header", "delimiter", "ties", "method"),
+        *("processes", "catalog"),
         *("impressions", "interactions", "attribution"),
         *("label", "baseline", "within", "since", "shares", "combine", "users"),
     }
@@ -149,6 +151,7 @@ class _PlainOptions(msgspec.Struct, frozen=True, kw_only=True):
     every: str | None = None
     columns: Mapping[str, str | None] = {}
     time_unit: TimeUnit | None = None
+    time_zone: str | None = None
     separator: Mapping[str, str] = {}
     form: Form | None = None
     header: Sequence[str] | None = None
@@ -184,6 +187,10 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
         plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
         for key, problem in problems(_PlainOptions, plain):
             raise InputError("{setting}: {problem}", setting=Setting(key), problem=problem)
+        try:
+            checked_time_zone(self.time_zone)
+        except TimeZoneError as error:
+            raise InputError("{time_zone}: {problem}", problem=error.problem) from None
 
 
 def separators_of(texts: Iterable[str]) -> dict[str, str]:
@@ -210,6 +217,7 @@ Named: TypeAlias = tuple[str, str | None]
 _IDLE: Final = {
     "columns": "no event or row has it, or nothing counted needs it",
     "time_unit": "no number or text is read as event time",
+    "time_zone": "nothing that is counted here has days",
     "separator": "no cell that is read as ids has it",
     "header": "each file has names in its first line, or a form with known columns",
     "delimiter": "no first line has it",
@@ -228,7 +236,7 @@ def _named_settings(options: Options) -> dict[Named, Setting]:
     }
     for key, sign in options.separator.items():
         named["separator", key] = Setting("separator", sign, key or None)
-    for name in ("time_unit", "delimiter", "ties", "combine"):
+    for name in ("time_unit", "time_zone", "delimiter", "ties", "combine"):
         if (text := getattr(options, name)) is not None:
             named[name, None] = Setting(name, text)
     if options.header is not None:

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from streameval.decoding.fields import EventFields
+from streameval.engine.windows.times import Spans
 from streameval.evaluation.coded import are_in, codes_in, merge_coded
-from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
 from streameval.evaluation.options import NOTHING_TO_EXCLUDE, InputError, Note, Setting, Ties
 from streameval.evaluation.rows import Side
@@ -87,7 +87,7 @@ class Joined:
         return users
 
     def columns(
-        self, every: int | None, *, users: bool, scores: bool
+        self, every: Spans | None, *, users: bool, scores: bool
     ) -> Iterator[tuple[int | None, Columns]]:
         """The events of each span of time, in the order of first appearance of their users.
 
@@ -103,7 +103,7 @@ class Joined:
             mine, theirs = (np.arange(len(codes)) for codes in self._by)
             yield None, self._events(mine, theirs, users=users, scores=scores, whole=True)
             return
-        parts = [_split(span_starts(of_side, every)) for of_side in times if of_side is not None]
+        parts = [_split(every.starts(of_side)) for of_side in times if of_side is not None]
         none = np.zeros(0, np.int64)
         for start in sorted(parts[0].keys() | parts[1].keys()):
             mine, theirs = (part.get(start, none) for part in parts)

@@ -19,16 +19,16 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
+from streameval.accumulator.inputs import check_same_inputs, check_same_zone
 from streameval.accumulator.kinds.experiment import PrePeriod
-from streameval.catalogue.context import Given
+from streameval.catalogue.context import TIME_ZONE, Given
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import absent_module
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.engine.windows.family import unfit
-from streameval.engine.windows.times import DurationError, duration_of
-from streameval.evaluation.events import span_starts
+from streameval.engine.windows.times import DurationError, Spans, spans_of
 from streameval.evaluation.fields import reads_types
 from streameval.evaluation.files import arrow
 from streameval.evaluation.slice_counts import Cell
@@ -114,13 +114,20 @@ class Inputs(Known, total=False):
     max_items: int
     ids: IdKind | None
     experiment: bool | PrePeriod
+    time_zone: str | None
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
+    """The settings and counts of a row.
+
+    Attributes:
+        every: length of a span, microseconds; text, such as "1d", for days of a time zone.
+    """
+
     version: int
     metrics: list[str]
     by: tuple[str, ...]
-    every: int | None
+    every: int | str | None
     depth: int | None
     max_items: int
     ids: IdKind | None
@@ -134,6 +141,18 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
         """The settings with counts, and a CRC-32 of everything else."""
         bare = msgspec.structs.replace(self, content=content, crc=None)
         return msgspec.structs.replace(bare, crc=crc32(msgspec.msgpack.encode(bare)))
+
+    @property
+    def time_zone(self) -> str | None:
+        """The zone of the days."""
+        return self.inputs.get(TIME_ZONE) if isinstance(self.inputs, Mapping) else None
+
+    @property
+    def spans(self) -> Spans | None:
+        """The spans; None for all time."""
+        if isinstance(self.every, str):
+            return spans_of(self.every, self.time_zone)
+        return None if self.every is None else Spans(self.every)
 
     def settings(self) -> list[Any]:
         """All but version, counts and CRC."""
@@ -156,10 +175,11 @@ def partials(
             optionally gains, typed, positions, scores, users and times.
         metrics: as for an Accumulator; your own as "package.module:name@k".
         by: columns whose values define the slices (text, integers, booleans); a string is one.
-        every: length of spans, like "1h", aligned to the epoch; None for all time.
+        every: length of spans, like "1h", aligned to the epoch; "1d" are days of `time_zone`;
+            None for all time.
         intervals: settings of confidence intervals; None for no intervals.
-        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items, ids
-            and experiment, as for an Accumulator.
+        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items, ids,
+            experiment and time_zone, as for an Accumulator.
 
     Returns:
         One row for each cell with lists, by start and labels.
@@ -221,7 +241,7 @@ class Counter:
             detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
             raise InvalidEventError("wrong_type", detail)
         self._by = tuple(names)
-        self._every = None if every is None else _span_length(every)
+        self._every = None if every is None else _spans(every, inputs.get("time_zone"))
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
         # Only intervals need the time of a list, and only metrics with type= the types.
         unread = {"times"} if intervals is None else set()
@@ -232,7 +252,7 @@ class Counter:
             version=STATE_VERSION,
             metrics=[metric.text for metric in self._empty.metrics],
             by=self._by,
-            every=self._every,
+            every=None if self._every is None else _saved_every(self._every),
             depth=inputs.get("depth"),
             max_items=inputs.get("max_items", MAX_ITEMS),
             ids=inputs.get("ids"),
@@ -342,9 +362,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
                     )
             names = ("depth", "max_items", "ids", "intervals", "experiment")
             options = {name: getattr(state, name) for name in names}
-            empty = Accumulator(*state.metrics, **options, **inputs)
-            if empty.context.identity != state.inputs:
-                raise UnlikeStateError("inputs", empty.context.identity, state.inputs)
+            empty = Accumulator(*state.metrics, **options, **inputs, time_zone=state.time_zone)
+            check_same_inputs(empty.context.identity, state.inputs)
         part = empty.copy()
         part.adopt(state.content)
         cell = Cell(row.labels, row.start)
@@ -391,7 +410,12 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
         for row, of in with_states
     ]
     backfilled.sort(key=lambda row: (_sort_key(Cell(row.labels, row.start)), row.content))
-    return Backfill(rows=backfilled, every=settings.every)
+    return Backfill(rows=backfilled, every=settings.spans)
+
+
+def every_of(rows: Sequence[Partial]) -> Spans | None:
+    """The spans of rows of one kind; None without rows, and for all time."""
+    return _state(rows[0].state).spans if rows else None
 
 
 def labels_of(rows: Sequence[Partial]) -> tuple[str, ...]:
@@ -402,10 +426,13 @@ def labels_of(rows: Sequence[Partial]) -> tuple[str, ...]:
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: list[Any] = []
+    time_zone = None
     for row in _each(rows):
         state = _state(row.state)
         settings = state.settings()
-        first = first or settings
+        if first:
+            check_same_zone(time_zone, state.time_zone)
+        first, time_zone = first or settings, state.time_zone
         if settings != first:
             raise UnlikeStateError("partials", first, settings)
         if len(row.labels) != len(state.by):
@@ -423,16 +450,20 @@ def _rows_of(cells: Mapping[Cell, Accumulator], settings: _State) -> list[Partia
     return rows
 
 
-def _span_length(every: str) -> int:
+def _saved_every(every: Spans) -> int | str:
+    return every.length if every.days is None else f"{every.days}d"
+
+
+def _spans(every: str, time_zone: str | None) -> Spans:
     problem = f"found {every!r}; give at least 1s, like 15m, 1h or 1d"
     try:
-        length = duration_of(str(every))
+        spans = spans_of(str(every), time_zone)
     except DurationError as error:
-        length, problem = 0, str(error)
-    if length <= 0:
+        spans, problem = Spans(0), str(error)
+    if spans.length <= 0:
         message = f"every: {problem}"
         raise ValueError(message)
-    return length
+    return spans
 
 
 def _label_codes(table: Any, name: str) -> tuple[IntArray, list[Any]]:
@@ -469,7 +500,7 @@ def _in_order(cells: Mapping[Cell, Accumulator]) -> dict[Cell, Accumulator]:
     return {cell: cells[cell] for cell in sorted(cells, key=_sort_key)}
 
 
-def _starts_of(table: Any, every: int) -> list[IntArray]:
+def _starts_of(table: Any, every: Spans) -> list[IntArray]:
     """The start of each row's span, and whether the row has a time (0 or 1)."""
     column = in_microseconds(column_of(table, "times").combine_chunks())
     if not arrow().types.is_integer(column.type):
@@ -479,7 +510,7 @@ def _starts_of(table: Any, every: int) -> list[IntArray]:
     if (outside := outside_range(times)).size:
         raise outside_error(times[outside[0]])
     is_valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    return [span_starts(times, every) * is_valid, is_valid]
+    return [every.starts(times) * is_valid, is_valid]
 
 
 def arrow_table(rows: Rows) -> Any:

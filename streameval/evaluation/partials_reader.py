@@ -22,6 +22,7 @@ from streameval.evaluation.files import arrow
 from streameval.evaluation.partials import (
     Partial,
     backfill,
+    every_of,
     labels_of,
     merged,
     rows_of_file,
@@ -165,7 +166,10 @@ def spans_of(path: str, metrics: Sequence[str]) -> list[SpanReadings]:
             series = Series(metric, cell.labels, reading, LIFETIME, 0)
             spans.setdefault(cell.start, []).append(series)
     families = [SeriesFamily("labels", None, names)]
+    every = every_of(rows)
     return [
-        SpanReadings(start, snapshot_of(families, sorted(series, key=lambda of: of.metric.text)))
+        SpanReadings(
+            start, snapshot_of(families, sorted(series, key=lambda of: of.metric.text)), every
+        )
         for start, series in spans.items()
     ]

@@ -9,14 +9,27 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.engine.windows.times import moment_text
+from streameval.engine.windows.times import Spans
 
 
 class SpanReadings(NamedTuple):
-    """Readings of a span from its start, microseconds since the epoch; None for all time."""
+    """Readings of a span.
+
+    Attributes:
+        start: microseconds since the epoch; None for all time.
+        every: the spans; None for all time.
+    """
 
     start: int | None
     snapshot: Snapshot
+    every: Spans | None = None
+
+    @property
+    def begin(self) -> str | None:
+        """The start as text; None for all time."""
+        if self.start is None or self.every is None:
+            return None
+        return self.every.text(self.start)
 
 
 def snapshot_of(families: Sequence[SeriesFamily], series: Sequence[Series]) -> Snapshot:
@@ -41,7 +54,11 @@ def page_of(
     """
     from streameval.exporters.page import document  # noqa: PLC0415  rarely needed, and takes time
 
-    return f"{document(title, spans, about)}\n"
+    drawn = [
+        (at if at is None or every is None else every.drawn_at(at), snapshot)
+        for at, snapshot, every in spans
+    ]
+    return f"{document(title, drawn, about, spans[-1].begin)}\n"
 
 
 def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
@@ -57,8 +74,8 @@ def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
         for entry in span.snapshot.series:
             reading = entry.reading
             fields: dict[str, Any] = {}
-            if span.start is not None:
-                fields["start"] = moment_text(span.start)
+            if (begin := span.begin) is not None:
+                fields["start"] = begin
             fields |= {"metric": entry.metric.text, "labels": span.snapshot.labels_of(entry)}
             if windowed:
                 fields["window"] = entry.window

@@ -61,12 +61,12 @@ class EvaluationRow(NamedTuple):
     """The reading of one metric in one slice and span.
 
     Attributes:
-        start: start of the span, microseconds since the epoch; None for all time.
+        begin: start of the span; None for all time.
         window: window that ends at the newest event; "lifetime" for all.
         users: number of users; None if unknown.
     """
 
-    start: int | None
+    begin: str | None
     labels: Mapping[str, str]
     window: str
     reading: Reading
@@ -129,10 +129,10 @@ class FileCounts:
             users = {family.labels[at]: of.users for at, of in zip(cells, found, strict=False)}
         return [
             EvaluationRow(
-                start, snapshot.labels_of(of), of.window, of.reading, users.get(of.labels)
+                span.begin, span.snapshot.labels_of(of), of.window, of.reading, users.get(of.labels)
             )
-            for start, snapshot in self.spans
-            for of in snapshot.series
+            for span in self.spans
+            for of in span.snapshot.series
         ]
 
     def accumulator(self, labels: Sequence[str]) -> Accumulator | None:
@@ -275,6 +275,8 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     counts = _count_parts(source, empty, processes, around)
     counts.settle()
     source.used |= _used_by_metrics(setup)
+    if setup.intervals is not None or (setup.every is not None and setup.every.days is not None):
+        source.used.add(("time_zone", None))
     if is_joined:
         # The streams of a join are read by the engine; it reads the columns that are not refused.
         source.used |= {("columns", field) for field in setup.options.columns}

@@ -15,7 +15,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, FoldingOptions
-from streameval.engine.windows.times import DurationError, duration_of
+from streameval.engine.windows.times import DurationError, Spans, spans_of
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import (
     RANKERS,
@@ -85,7 +85,7 @@ class Setup(NamedTuple):
 
     Attributes:
         labels: names of the labels of an event, then of its segments.
-        every: length of a span of event time, microseconds; None for all time.
+        every: spans of event time; None for all time.
         config: with which a daemon would count the same; None without a file.
         analysis: that needs the counts; None if only values are read.
         notes: what of the configuration does not apply.
@@ -99,7 +99,7 @@ class Setup(NamedTuple):
     labels: Sequence[str]
     metrics: Sequence[Metric]
     intervals: Intervals | None
-    every: int | None = None
+    every: Spans | None = None
     config: Config | None = None
     analysis: Analysis[Any, Any] | None = None
     notes: Sequence[str] = ()
@@ -129,6 +129,8 @@ class Setup(NamedTuple):
     def inputs(self) -> dict[str, Any]:
         """The inputs of metrics that the caller gave; a configuration names its catalogue."""
         given = dict(self.options.inputs)
+        if self.config is None:
+            given["time_zone"] = self.options.time_zone
         if self.config is not None and isinstance(given.get("catalog"), int | str):
             del given["catalog"]
         return given
@@ -241,7 +243,7 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
     fields = event_fields_given(EventFields(), given, options, options.by)
     fields = usual_user(given, fields, options.by)
     check_fields(metrics, fields, given)
-    every = _span_length(options, fields)
+    every = _spans(options, fields, options.time_zone)
     intervals = options.intervals
     return Setup(given, options, fields, options.by, metrics, intervals, every, analysis=analysis)
 
@@ -283,7 +285,7 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
         config.dimensions(),
         [*dict.fromkeys(metrics)],
         config.intervals,
-        _span_length(options, config.event),
+        _spans(options, config.event, config.time_zone),
         config,
         analysis,
         notes,
@@ -310,14 +312,14 @@ def refuse_idle(options: Options, *runs: Given) -> None:
             refuse_given(options, ("separator",), " is for cells of tables; mappings have ids.")
 
 
-def _span_length(options: Options, fields: EventFields) -> int | None:
+def _spans(options: Options, fields: EventFields, time_zone: str | None) -> Spans | None:
     if options.every is None:
         return None
     try:
-        every = duration_of(options.every)
+        every = spans_of(options.every, time_zone)
     except DurationError as error:
         raise InputError("{every}: {problem}", problem=str(error)) from None
-    if not every:
+    if not every.length:
         problem = f"found {options.every!r}; give at least 1s."
         raise InputError("{every}: {problem}", problem=problem)
     if fields.time is None:

@@ -22,8 +22,8 @@ from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, Folding, Labels, labels_at, segment_of
+from streameval.engine.windows.times import Spans
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.events import span_starts
 from streameval.evaluation.report import SpanReadings, snapshot_of
 from streameval.evaluation.sources import Events, EventSource
 from streameval.events.records import Partition
@@ -118,8 +118,7 @@ class SliceCounts:
 
     Args:
         labels: names of all labels; another dimension of a family is its segment.
-        every: length of a span, microseconds; None for all time. Events without time count in no
-            span.
+        every: the spans; None for all time. Events without time count in no span.
         rankers: names of those whose lists count, too.
         by_day: whether days are compared, so that wrong times far ahead count on the day of their
             log's clock. It depends on the order of events.
@@ -139,7 +138,7 @@ class SliceCounts:
         labels: Sequence[str],
         intervals: Intervals | None,
         *,
-        every: int | None = None,
+        every: Spans | None = None,
         rankers: Sequence[str] = (),
         by_day: bool = False,
     ) -> None:
@@ -297,7 +296,8 @@ class SliceCounts:
             for family in self._families
         ]
         return [
-            SpanReadings(start, snapshot_of(families, series)) for start, series in spans.items()
+            SpanReadings(start, snapshot_of(families, series), self._every)
+            for start, series in spans.items()
         ]
 
     def warning(self) -> str | None:
@@ -335,11 +335,11 @@ def _latest(*times: int | None) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def starts_of(lists: Decoded, every: int | None) -> list[int] | None:
+def starts_of(lists: Decoded, every: Spans | None) -> list[int] | None:
     """The start of the span of each list; None for all time, and without event time."""
     if every is None or lists.times is None:
         return None
-    starts: list[int] = span_starts(lists.times, every).tolist()
+    starts: list[int] = every.starts(lists.times).tolist()
     return starts
 
 

@@ -15,6 +15,7 @@ from streameval.accumulator.intake import checked_batch, side_by_side
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.engine.windows.times import Spans
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import (
     Frame,
@@ -664,7 +665,7 @@ class EventsInMemory:
 
 
 def joined_rows(
-    given: Given, options: Options, fields: EventFields, needs: Needs, every: int | None
+    given: Given, options: Options, fields: EventFields, needs: Needs, every: Spans | None
 ) -> EventsInMemory:
     """Rows of recommendations and truth, joined by user."""
     clock: tuple[str, TimeUnit] | None = None

@@ -35,7 +35,7 @@ class StateCounts(NamedTuple):
 
 def restore_states(request: Request, around: Surroundings) -> StateCounts:
     """The counts of saved states, and their configuration."""
-    reading = ("columns", "time_unit", *OF_FILES, "ties", "combine")
+    reading = ("columns", "time_unit", "time_zone", *OF_FILES, "ties", "combine")
     refuse_given(request.options, reading, " is for events; those of a state are counted already.")
     # First, as a state imports no module: it has the metrics of those that the caller names.
     for text in (*request.options.metrics, *request.added):

@@ -1,18 +1,209 @@
-"""Event days as numbers and as dates."""
+"""The days of a time zone: as numbers, as dates, and when each begins and ends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date, datetime
-from typing import Final
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
 
-from streameval.events.errors import MetricError
+import numpy as np
+
+from streameval.events.errors import MetricError, nearest
+from streameval.events.times import EPOCH
+from streameval.statistics.arrays import IntArray
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
+_SECOND: Final = 1_000_000
+_DAY: Final = 86_400 * _SECOND
+_STEP: Final = 6 * 3_600
+"""Seconds between two looks at the offset of a zone: none changes twice in a shorter time."""
+
+_BLOCK: Final = 256 * _DAY
+"""Microseconds whose offsets are looked up together."""
+
+_FARTHEST: Final = 26 * 3_600 * _SECOND
+"""More than any offset from UTC has ever been, microseconds."""
+
+
+class _Offsets(NamedTuple):
+    """The offsets from UTC in a block of time: each holds from its start on. Microseconds."""
+
+    starts: IntArray
+    offsets: IntArray
+
+
+class Calendar:
+    """The days of a time zone: the day that a time belongs to, and when a day begins and ends.
+
+    A day is a date of the zone: it has 23 or 25 hours when the clocks change, and none if the zone
+    skips it. Its number is that of the date, days since 1970-01-01, in every zone. All times are
+    microseconds since the epoch, in the years 2 to 9998.
+
+    `time_zone`: a name of the IANA time zone database; None for UTC.
+
+    Raises:
+        TimeZoneError: there is no such zone.
+
+    Example:
+        >>> berlin = Calendar("Europe/Berlin")
+        >>> changed = number_of_day(date(2026, 3, 29))
+        >>> (berlin.end(changed) - berlin.begin(changed)) // 3_600_000_000
+        23
+        >>> berlin.text(berlin.begin(changed))
+        '2026-03-29T00:00:00+01:00'
+    """
+
+    def __init__(self, time_zone: str | None = None) -> None:
+        self.time_zone = None if time_zone is None else checked_time_zone(time_zone)
+        self._zone = None if self.time_zone is None else ZoneInfo(self.time_zone)
+        self._blocks: dict[int, _Offsets] = {}
+
+    def days(self, times: IntArray) -> IntArray:
+        """The day of each time, shape (n,)."""
+        if self._zone is None or not times.size:
+            return _whole_days(times)
+        first, last = int(times.min()) // _BLOCK, int(times.max()) // _BLOCK
+        if first == last:
+            return _whole_days(self._local(times, first))
+        blocks, local = times // _BLOCK, np.empty_like(times)
+        for block in np.unique(blocks).tolist():
+            here = blocks == block
+            local[here] = self._local(times[here], block)
+        return _whole_days(local)
+
+    def day(self, time: int) -> int:
+        """The day of one time."""
+        return int(self.days(np.array([time], np.int64))[0])
+
+    def begin(self, day: int) -> int:
+        """The first time whose date is this day or a later one: a zone may skip a day."""
+        midnight = day * _DAY
+        if self._zone is None:
+            return midnight
+        first, last = ((midnight + by) // _BLOCK for by in (-_FARTHEST, _FARTHEST))
+        for block in range(first, last + 1):
+            starts, offsets = self._block(block)
+            ends = [*starts[1:].tolist(), (block + 1) * _BLOCK]
+            for start, end, offset in zip(starts.tolist(), ends, offsets.tolist(), strict=True):
+                if (time := max(start, midnight - offset)) < end:
+                    return int(time)
+        raise AssertionError(day)  # pragma: no cover  the last offset reaches past midnight
+
+    def end(self, day: int) -> int:
+        """The time at which the day is over."""
+        return self.begin(day + 1)
+
+    def text(self, time: int) -> str:
+        """A time in RFC 3339, with the zone's offset at that time."""
+        moment = EPOCH + timedelta(microseconds=time)
+        return moment.astimezone(self._zone or EPOCH.tzinfo).isoformat()
+
+    def _local(self, times: IntArray, block: int) -> IntArray:
+        """Times of one block as the clocks of the zone show them."""
+        starts, offsets = self._block(block)
+        at = np.searchsorted(starts, times, side="right") - 1 if offsets.size > 1 else 0
+        local: IntArray = times + offsets[at]
+        return local
+
+    def _block(self, block: int) -> _Offsets:
+        """The offsets of a block; looked up once."""
+        if block not in self._blocks:
+            changes = [*self._changes(block * _BLOCK // _SECOND)]
+            starts, offsets = (np.array(column, np.int64) for column in zip(*changes, strict=True))
+            self._blocks[block] = _Offsets(starts * _SECOND, offsets * _SECOND)
+        return self._blocks[block]
+
+    def _changes(self, start: int) -> Iterator[tuple[int, int]]:
+        """The offset at the start of a block, and each time at which it changes; seconds.
+
+        `zoneinfo` tells the offset of a time, but not when it changes: that is between two looks.
+        """
+        before = self._offset(start)
+        yield start, before
+        for end in range(start + _STEP, start + _BLOCK // _SECOND + 1, _STEP):
+            offset = self._offset(end)
+            if offset != before:
+                low, high = end - _STEP, end
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    low, high = (middle, high) if self._offset(middle) == before else (low, middle)
+                if high < start + _BLOCK // _SECOND:
+                    yield high, offset
+            before = offset
+
+    def _offset(self, seconds: int) -> int:
+        seconds = min(max(seconds, _FIRST_SECOND), _LAST_SECOND)
+        moment = (EPOCH + timedelta(seconds=seconds)).astimezone(self._zone)
+        offset = moment.utcoffset()
+        return 0 if offset is None else offset // timedelta(seconds=1)
+
+
+def _whole_days(times: IntArray) -> IntArray:
+    days: IntArray = times // _DAY
+    return days
+
+
+_FIRST_SECOND: Final = (datetime(2, 1, 1, tzinfo=EPOCH.tzinfo) - EPOCH) // timedelta(seconds=1)
+_LAST_SECOND: Final = (datetime(9998, 12, 31, tzinfo=EPOCH.tzinfo) - EPOCH) // timedelta(seconds=1)
+
+
+class TimeZoneError(MetricError):
+    """There is no such time zone, or no data of time zones.
+
+    Attributes:
+        time_zone: as it was given.
+        problem: why it is none, and what to do; without the name of the setting.
+    """
+
+    def __init__(self, time_zone: object, problem: str) -> None:
+        self.time_zone, self.problem = time_zone, problem
+        super().__init__(f"time_zone: {problem}")
+
+
+@lru_cache(maxsize=64)
+def calendar_of(time_zone: str | None) -> Calendar:
+    """The calendar of a time zone; raises as `Calendar`."""
+    return Calendar(time_zone)
+
+
+_names = cache(available_timezones)
+"""All names; reading them takes some milliseconds."""
+
+
+def checked_time_zone(time_zone: object) -> str | None:
+    """The name of a time zone; None for UTC.
+
+    Raises:
+        TimeZoneError: there is no such zone, or this machine has no data of time zones.
+
+    Example:
+        >>> checked_time_zone("Asia/Tokyo"), checked_time_zone("UTC")
+        ('Asia/Tokyo', None)
+        >>> checked_time_zone("Berlin")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        TimeZoneError: ...  Did you mean 'Europe/Berlin'?
+    """
+    if time_zone is None or time_zone == "UTC":
+        return None
+    if isinstance(time_zone, str) and time_zone in (names := _names()):
+        return time_zone
+    found = f"found {time_zone!r:.80}"
+    if not isinstance(time_zone, str):
+        raise TimeZoneError(time_zone, f"{found}; give a name, like 'Europe/Berlin'.")
+    if not names:
+        remedy = "install the system's package tzdata, or `pip install tzdata`"
+        raise TimeZoneError(time_zone, f"{found}; this machine has no time zones: {remedy}.")
+    by_lower = {name.lower(): name for name in sorted(names)}
+    close = " or ".join(repr(by_lower[name]) for name in nearest(time_zone, by_lower))
+    hint = f" Did you mean {close}?" if close else " Give a name, like 'Europe/Berlin'."
+    raise TimeZoneError(time_zone, f"{found}, which is no IANA time zone.{hint}")
+
 
 def date_of(number: int) -> date:
-    """The date of a day since 1970-01-01 (UTC), within the years 1 to 9999.
+    """The date of a day since 1970-01-01, within the years 1 to 9999.
 
     Example:
         >>> date_of(20_513).isoformat(), date_of(-10**9).isoformat()
@@ -23,7 +214,7 @@ def date_of(number: int) -> date:
 
 
 def period_text(days: Sequence[int]) -> str:
-    """The first and the last of some days, as people write them; days since 1970-01-01 (UTC).
+    """The first and the last of some days, as people write them; days since 1970-01-01.
 
     Example:
         >>> period_text([20_513, 20_526]), period_text([20_513])
@@ -43,7 +234,7 @@ def period_text(days: Sequence[int]) -> str:
 
 
 def number_of_day(day: date) -> int:
-    """Days since 1970-01-01 (UTC)."""
+    """Days since 1970-01-01."""
     return day.toordinal() - _EPOCH
 
 

@@ -109,7 +109,7 @@ class GroupSums(NamedTuple):
     """Numerators and denominators of a mean in one slice, by event day and user group.
 
     Attributes:
-        days: days since 1970-01-01 (UTC), ascending; [0] if events have no time; shape (D,).
+        days: days since 1970-01-01, ascending; [0] if events have no time; shape (D,).
         numerators: sums of the values of lists, in the metric's unit; shape (D, G).
         denominators: lists, items for a metric per item, or weights of a ratio; shape (D, G).
     """
@@ -143,7 +143,7 @@ class Audience(NamedTuple):
 
     Attributes:
         hashes: all 64-bit hashes of user ids below the threshold, ascending; shape (n,).
-        first: day of the first list of each user, since 1970-01-01 (UTC); shape (n,).
+        first: day of the first list of each user, since 1970-01-01; shape (n,).
         last: day of the last list of each user; shape (n,).
         threshold: 2^64 if `hashes` has all users.
         days: days with lists, ascending; shape (D,).

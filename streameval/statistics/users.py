@@ -90,7 +90,6 @@ def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
 _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
-_DAY: Final = 86_400 * 1_000_000
 _HASHES: Final = 1 << 64
 _FEW: Final = 32
 
@@ -112,12 +111,12 @@ class ListUsers(NamedTuple):
     days: IntArray
 
 
-def users_of(batch: Batch, cells: IntArray, times: IntArray | None) -> ListUsers:
+def users_of(batch: Batch, cells: IntArray, days: IntArray | None) -> ListUsers:
     """The users of the lists of a batch.
 
-    `times`: event time of each list, microseconds; None without event time.
+    `days`: day of each list, since the epoch; None without event time.
     """
-    days = np.zeros(len(batch), np.int64) if times is None else times // _DAY
+    days = np.zeros(len(batch), np.int64) if days is None else days
     if batch.users is None and batch.event_ids is None:
         hashes, nobody = np.repeat(user_hashes([""]), len(batch)), np.zeros(len(batch), np.bool_)
         return ListUsers(cells, hashes, named=nobody, grouped=nobody, days=days)

@@ -11,6 +11,7 @@ from streameval.analyses.changes import reader as changes
 from streameval.analyses.changes.analysis import change_gauges
 from streameval.analyses.changes.words import sentence
 from streameval.exporters.families import gauge_families
+from streameval.inference.days import Calendar
 from tests.exporters.changing import changes_report
 from tests.strategies import event_of
 
@@ -19,10 +20,10 @@ DAY = 86_400_000_000
 
 def test_the_day_that_is_open_is_not_closed() -> None:
     noon = 10 * DAY + DAY // 2
-    assert changes.closed_day([noon, noon + 5], 0) == 9
-    assert changes.closed_day([10 * DAY + 5], 10) == 8
-    assert changes.closed_day([noon, 2 * DAY], 0) == 9
-    assert changes.closed_day([], 0) is None
+    assert changes.closed_day([noon, noon + 5], 0, Calendar()) == 9
+    assert changes.closed_day([10 * DAY + 5], 10, Calendar()) == 8
+    assert changes.closed_day([noon, 2 * DAY], 0, Calendar()) == 9
+    assert changes.closed_day([], 0, Calendar()) is None
 
 
 def test_a_process_that_counts_some_partitions_has_no_evidence_to_alarm_with() -> None:

@@ -45,7 +45,7 @@ class PrePeriod(msgspec.Struct, frozen=True, kw_only=True):
     """The days before an experiment, whose sums by user adjust its values; and those of a ramp.
 
     Attributes:
-        since: first day of the experiment (UTC), the first one that is not among them.
+        since: first day of the experiment, the first one that is not among them.
         days: number of days; 0 keeps none.
         metrics: canonical texts of metrics that are summed besides clicks and lists.
         cohorts: whether what users do from `since` on is kept by user, too: on a ramp, whose shares
@@ -127,6 +127,11 @@ class PrePeriodSpec(StatisticSpec, frozen=True, kw_only=True):
         return 7, ""
 
     @property
+    def keeps_days(self) -> bool:
+        """See `StatisticSpec`."""
+        return True
+
+    @property
     def descriptions(self) -> tuple[str, ...]:
         """See `StatisticSpec`."""
         return tuple(f"{text} in {self.period}" for text in self.metrics)
@@ -169,6 +174,11 @@ class CohortsSpec(StatisticSpec, frozen=True, kw_only=True):
     def order(self) -> tuple[int, str]:
         """See `StatisticSpec`."""
         return 8, ""
+
+    @property
+    def keeps_days(self) -> bool:
+        """See `StatisticSpec`."""
+        return True
 
     @property
     def descriptions(self) -> tuple[str, ...]:

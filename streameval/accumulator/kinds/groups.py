@@ -62,6 +62,11 @@ class GroupsSpec(StatisticSpec, frozen=True, kw_only=True):
         return 4, ""
 
     @property
+    def keeps_days(self) -> bool:
+        """See `StatisticSpec`."""
+        return self.daily
+
+    @property
     def descriptions(self) -> tuple[str, ...]:
         """See `StatisticSpec`."""
         return tuple(f"{text} by {self.groups} user groups" for text in self.metrics)

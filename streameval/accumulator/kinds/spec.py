@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.accumulator.counting import CountedBatch, SummedMetric
 from streameval.accumulator.inputs import InputIdentities, identities, metric_inputs
-from streameval.catalogue.context import Context
+from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.metric import Metric
 from streameval.events.ids import IdKind
@@ -98,6 +98,11 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.summed)
 
     @property
+    def keeps_days(self) -> bool:
+        """Whether it keeps event days, which differ between time zones."""
+        return False
+
+    @property
     def recommended(self) -> slice | None:
         """The part of a list that it reads, if it reads nothing else; None if it does."""
         return None
@@ -117,19 +122,23 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
     def inputs(self, context: Context) -> InputIdentities:
         """Identities of the inputs that it reads; states with different ones do not merge.
 
-        Sums have a text for each metric, or None.
+        Sums have a text for each metric, or None. What keeps days of another zone than UTC has it.
         """
         inputs = {each.text: metric_inputs(each.metric, context) for each in self.summed}
-        return {
+        of_sums: InputIdentities = {
             text: "; ".join(f"{of} {identity}" for of, identity in of_metric.items()) or None
             for text, of_metric in inputs.items()
         }
+        has_zone = self.keeps_days and context.time_zone is not None
+        return of_sums | ({TIME_ZONE: context.time_zone} if has_zone else {})
 
     def unlike(self, inputs: InputIdentities, saved: InputIdentities) -> frozenset[str]:
         """What of a saved statistic was counted with other inputs: its name, or texts of metrics.
 
         Sums may be saved of other metrics.
         """
+        if inputs.get(TIME_ZONE) != saved.get(TIME_ZONE):
+            return frozenset([self.name])
         if self.summed:
             both = inputs.keys() & saved.keys()
             return frozenset(text for text in both if inputs[text] != saved[text])

@@ -46,6 +46,11 @@ class UsersSpec(StatisticSpec, frozen=True, kw_only=True):
         return 5, ""
 
     @property
+    def keeps_days(self) -> bool:
+        """See `StatisticSpec`."""
+        return True
+
+    @property
     def descriptions(self) -> tuple[str, ...]:
         """See `StatisticSpec`."""
         return (f"at most {self.max_users} users",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Final
 
 from streameval.analyses.changes.reader import change_reader
@@ -27,6 +27,7 @@ from streameval.engine.analysis import Analysis, Gauge
 from streameval.exporters.names import slice_labels
 from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import render
+from streameval.inference.days import Calendar, calendar_of, number_of_day
 
 _GAUGES: Final = (
     ("ratio", "effect", "Relative change since the day on which it most likely began."),
@@ -53,6 +54,7 @@ def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     """Gauges of every series that is watched; one label names the slice, the total has none."""
     (slice_name,) = slice_labels([report.settings.label or ""], [])
     slice_name = f"label_{slice_name}" if slice_name in _OWN else slice_name
+    calendar = calendar_of(report.time_zone)
     rows: list[tuple[Change, dict[str, str]]] = []
     for change in report.changes:
         named = {} if change.slice is None else {slice_name: change.slice}
@@ -74,7 +76,11 @@ def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     yield Gauge(
         "change_since_timestamp_seconds",
         "Day on which a change most likely began, seconds since the epoch; absent without one.",
-        [(labels, _seconds(change.since)) for change, labels in rows if change.since is not None],
+        [
+            (labels, _begin(change.since, calendar))
+            for change, labels in rows
+            if change.since is not None
+        ],
     )
     yield Gauge(
         "change_verdict",
@@ -89,7 +95,7 @@ def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     yield Gauge(
         "change_until_timestamp_seconds",
         "End of the last day that the verdicts count, seconds since the epoch.",
-        [] if until is None else [({}, _seconds(until + timedelta(1)))],
+        [] if until is None else [({}, _begin(until + timedelta(1), calendar))],
     )
 
 
@@ -99,8 +105,9 @@ def _directions(change: Change) -> tuple[tuple[str, float | None], ...]:
     return ("worse", change.worse_days), ("better", change.better_days)
 
 
-def _seconds(day: date) -> float:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+def _begin(day: date, calendar: Calendar) -> float:
+    """The time at which a day begins, seconds since the epoch."""
+    return calendar.begin(number_of_day(day)) / 1e6
 
 
 _HALF_DAY: Final = 43_200.0

@@ -46,7 +46,7 @@ from streameval.evaluation.shell.options import Format, ReadOptions, day_option,
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states
 from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
-from streameval.inference.days import date_of, number_of_day
+from streameval.inference.days import calendar_of, date_of, number_of_day
 from streameval.inference.table import TextTable
 from streameval.statistics.intervals import Intervals
 
@@ -112,7 +112,7 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             metavar="DATE",
-            help="Last whole day (UTC) to judge, like 2026-03-31.",
+            help="Last whole day to judge, like 2026-03-31.",
             show_default="the last that is closed",
         ),
     ] = None
@@ -198,7 +198,7 @@ def _reports(
     `overrides`: settings that override the configuration. `until`: None for the last closed day.
     """
     count_all = _from_states if request.given.is_state else _from_files
-    counted, settings, closed = count_all(request, overrides)
+    counted, settings, closed, time_zone = count_all(request, overrides)
     families, files = families_in(counted.families, settings), ", ".join(request.files)
     if named := [parse(text).text for text in request.options.metrics]:
         texts = {metric.text for family in families for metric in family.metrics}
@@ -252,14 +252,18 @@ def _reports(
     for changes_of_day in by_day:
         days = (change.until for change in changes_of_day if change.until is not None)
         last_day = max(days, default=None)
-        reports.append(ChangesReport(settings=settings, until=last_day, changes=changes_of_day))
+        reports.append(
+            ChangesReport(
+                settings=settings, until=last_day, changes=changes_of_day, time_zone=time_zone
+            )
+        )
     return reports, counted.is_doubtful
 
 
 def _from_states(
     request: Request, overrides: Mapping[str, Any]
-) -> tuple[StateCounts, ChangeSettings, int | None]:
-    """The counts, the settings, and the last closed day; None without event time."""
+) -> tuple[StateCounts, ChangeSettings, int | None, str | None]:
+    """The counts, the settings, the last closed day (None without event time), and its zone."""
     states = restore_states(request, SURROUNDINGS)
     config = states.config
     settings, labels = _settings(config, overrides), config.series_labels()
@@ -272,12 +276,14 @@ def _from_states(
         if name is not None and name not in names:
             there = ", ".join(names) or "none"
             raise UsageError(f"--{key} {name}: not counted in the state, which has {there}.")
-    return states, settings, closed_day(states.clocks, config.windowing().lateness)
+    calendar = calendar_of(config.time_zone)
+    closed = closed_day(states.clocks, config.windowing().lateness, calendar)
+    return states, settings, closed, calendar.time_zone
 
 
 def _from_files(
     request: Request, overrides: Mapping[str, Any]
-) -> tuple[FileCounts, ChangeSettings, int | None]:
+) -> tuple[FileCounts, ChangeSettings, int | None, str | None]:
     request = request.with_options(intervals=Intervals())
     setup = setup_of(request, CHANGES)
     settings = _settings(setup.config, overrides)
@@ -296,7 +302,9 @@ def _from_files(
     # Files are read to their end, so none is waited for.
     lateness = Windowing().lateness if setup.config is None else setup.config.windowing().lateness
     clocks = [] if counted.clock is None else [counted.clock]
-    return counted, settings, closed_day(clocks, lateness)
+    zone = setup.options.time_zone if setup.config is None else setup.config.time_zone
+    calendar = calendar_of(zone)
+    return counted, settings, closed_day(clocks, lateness, calendar), calendar.time_zone
 
 
 def _settings(config: Config | None, overrides: Mapping[str, Any]) -> ChangeSettings:

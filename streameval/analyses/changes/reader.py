@@ -28,7 +28,7 @@ from streameval.engine.rankers import RANKER, slices_by
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.events.records import Partition
-from streameval.inference.days import date_of
+from streameval.inference.days import Calendar, calendar_of, date_of
 from streameval.statistics.intervals import GroupSums, Intervals
 
 _AT_ONCE: Final = 8
@@ -195,23 +195,25 @@ class _Source(NamedTuple):
         return sorted(begun)
 
 
-def closed_day(clocks: Iterable[int], lateness: int) -> int | None:
-    """The last event day that is closed, since 1970-01-01 (UTC); None if no clock is known.
+def closed_day(clocks: Iterable[int], lateness: int, calendar: Calendar) -> int | None:
+    """The last event day that is closed, since 1970-01-01; None if no clock is known.
 
     It ended before the slowest clock of a log by `lateness`. A log that is a day or more behind
     the fastest is idle, and is not waited for. All in microseconds.
 
     Example:
-        >>> day = 86_400_000_000
-        >>> closed_day([10 * day + 5, 10 * day + 9, 3 * day], 2), closed_day([10 * day + 1], 2)
-        (9, 8)
+        >>> day, utc = 86_400_000_000, Calendar()
+        >>> closed_day([10 * day + 5, 10 * day + 9, 3 * day], 2, utc)
+        9
+        >>> closed_day([10 * day + 1], 2, utc)
+        8
     """
     known = list(clocks)
     newest = max(known, default=None)
     if newest is None:
         return None
     slowest = min(clock for clock in known if newest - clock < DAY)
-    return (slowest - lateness) // DAY - 1
+    return calendar.day(slowest - lateness) - 1
 
 
 class _Basis(NamedTuple):
@@ -245,6 +247,9 @@ class ChangeReader:
     ) -> None:
         self._settings, self._intervals = settings, intervals
         self._views, self._lateness = views, lateness
+        # All families of a configuration have its time zone.
+        zones = (view.spec.table.context.time_zone for view in views)
+        self._calendar = calendar_of(next(zones, None))
         self._report: ChangesReport | None = None
         self._basis: _Basis | None = None
         # Logs that keep no day open, and the event time of each; lists of closed days by family.
@@ -272,7 +277,12 @@ class ChangeReader:
                 precision = self._intervals.precision
                 changes = judge_changes(self._looks, self._settings, precision, detailed=True)
                 until = date_of(self._basis.until)
-                self._report = ChangesReport(settings=self._settings, until=until, changes=changes)
+                self._report = ChangesReport(
+                    settings=self._settings,
+                    until=until,
+                    changes=changes,
+                    time_zone=self._calendar.time_zone,
+                )
                 self._pending, self._looks = None, []
         if self._report is None or not moment.unread.number:
             return self._report
@@ -280,7 +290,7 @@ class ChangeReader:
 
     def _begin(self, moment: Moment) -> None:
         """Begin to read when a day has closed, or its events have changed for some time."""
-        until = closed_day(moment.times.values(), self._lateness)
+        until = closed_day(moment.times.values(), self._lateness, self._calendar)
         if until is None:
             return
         newest = max(moment.times.values())

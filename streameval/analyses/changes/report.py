@@ -84,7 +84,7 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def ignored(self) -> frozenset[int] | None:
-        """The days of `ignore`, since 1970-01-01 (UTC); None if an entry names none."""
+        """The days of `ignore`, since 1970-01-01; None if an entry names none."""
         days = set[int]()
         for entry in self.ignore:
             try:
@@ -99,7 +99,7 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def check(self, newest: int | None, where: str = "changes") -> None:
         """Refuse days that are accepted before they come.
 
-        `newest`: the newest event day, since 1970-01-01 (UTC); None if unknown.
+        `newest`: the newest event day, since 1970-01-01; None if unknown.
 
         Raises:
             ConfigError: one is in the future.
@@ -155,7 +155,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """A new value of the label `rollouts`.
 
     Attributes:
-        day: first day (UTC) on which it had 5 % of the lists.
+        day: first day on which it had 5 % of the lists.
         value: of the label.
     """
 
@@ -167,7 +167,7 @@ class ChangeDay(msgspec.Struct, frozen=True, kw_only=True):
     """One day of a series.
 
     Attributes:
-        day: event day (UTC).
+        day: event day.
         value: mean of the metric; None without lists.
         low: lower end of the range that is usual for this day; None if unknown.
         high: upper end.
@@ -183,7 +183,7 @@ class PastChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that is over, whose days are left out.
 
     Attributes:
-        began: its first day (UTC).
+        began: its first day.
         ended: its last day.
         effect: relative change on these days.
     """
@@ -200,7 +200,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         metric: text of the metric.
         slice: value of the label; None for all lists together.
         against: what it is compared with: "weeks", "others" or a value of the label.
-        until: last day that counts (UTC); None without lists.
+        until: last day that counts; None without lists.
         effect: relative change since the day on which it most likely began; None if unknown.
         low: lower bound of the effect; None without a change.
         high: upper bound.
@@ -276,13 +276,15 @@ class ChangesReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         settings: what is watched, and what is an alarm; the usual ones without [changes].
-        until: the day (UTC); None before the first look, and without [changes].
+        until: the day; None before the first look, and without [changes].
         changes: one for each metric and slice, the total first; empty likewise.
+        time_zone: zone of all days; None for UTC.
     """
 
     settings: ChangeSettings = ChangeSettings()
     until: date | None = None
     changes: Sequence[Change] = ()
+    time_zone: str | None = None
 
     def untrusted(self, trouble: str) -> ChangesReport:
         """The report without verdicts, for a reason."""

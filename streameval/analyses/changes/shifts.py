@@ -48,7 +48,7 @@ class DailySums(NamedTuple):
     """The sums of a slice by calendar day; a day without lists has zeros.
 
     Attributes:
-        first: the first day, since 1970-01-01 (UTC).
+        first: the first day, since 1970-01-01.
         values: numerators; shape (days, strata, groups).
         lists: denominators; likewise.
     """
@@ -96,7 +96,7 @@ class Shift(NamedTuple):
     """The shift of a mean since a day.
 
     Attributes:
-        day: its first day, since 1970-01-01 (UTC).
+        day: its first day, since 1970-01-01.
         effect: ln(mean since then / mean expected); -1, the relative difference, after a fall to 0.
         error: standard error of the effect.
         lift_error: standard error of the lift; after a fall to 0, as if a single value were left.

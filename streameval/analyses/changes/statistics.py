@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.inputs import check_same_zone
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.overlap import clause_of
 from streameval.analyses.changes.report import (
@@ -112,7 +113,7 @@ class WatchedSeries(NamedTuple):
     Attributes:
         slice: value of the label; None for all lists together.
         other: the slice that it is compared with; None for earlier weeks only.
-        rollouts: day, since 1970-01-01 (UTC), and value.
+        rollouts: day, since 1970-01-01, and value.
     """
 
     metric: str
@@ -129,7 +130,7 @@ class Look(NamedTuple):
     """One series at the end of a day, before it is judged together with others.
 
     Attributes:
-        until: the day, since 1970-01-01 (UTC).
+        until: the day, since 1970-01-01.
         shifts: since each day on which a change may have begun; empty if it is not judged.
         raw: those with the audience's part; empty if the audience is not held constant.
         sums: the series by day; None without lists.
@@ -499,7 +500,7 @@ def changes(
         metric: one that it was made with.
         against: the accumulator to compare with, a control or all other users; None compares with
             earlier weeks only.
-        until: last whole day (UTC); by default the day before the newest, which may be incomplete.
+        until: last whole day; by default the day before the newest, which may be incomplete.
         series: number of series that you look at, which share the rate of false alarms.
         rollouts: days on which something was rolled out; they are suspects.
         settings: `tolerate`, `once_in`, `accepted` and `ignore` of them are read.
@@ -535,6 +536,7 @@ def changes(
     arm, other = _watched(accumulator, parsed), None
     if against is not None:
         other = _watched(against, parsed)
+        check_same_zone(accumulator.context.time_zone, against.context.time_zone)
         if arm.sums.numerators.shape[1] != other.sums.numerators.shape[1]:
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
             raise UnlikeStateError("numbers of user groups", *counts)

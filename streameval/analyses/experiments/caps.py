@@ -16,12 +16,13 @@ from streameval.catalogue import parse
 from streameval.catalogue.grammar import format_value, spelling
 from streameval.catalogue.metric import Metric
 from streameval.engine.rankers import slices_by
+from streameval.engine.windows.times import spans_of
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.options import Note, Surroundings
 from streameval.evaluation.result import FileCounts, count
 from streameval.evaluation.setup import Request, Setup
 from streameval.events.errors import MetricTextError, StreamevalError
-from streameval.inference.days import number_of_day
+from streameval.inference.days import calendar_of, number_of_day
 from streameval.statistics.distributions import Distribution
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 FEWEST_LISTS: Final = 20
 """Lists with a value from which on a percentile is found."""
-
-_DAY: Final = 86_400_000_000
-"""Microseconds of a day."""
 
 T = TypeVar("T")
 
@@ -159,7 +157,8 @@ def _values_alone(setup: Setup, days: tuple[date | None, date | None]) -> Setup:
         from streameval.config.config import with_analyses  # noqa: PLC0415  large
 
         config = with_analyses(msgspec.structs.replace(config, intervals=None), [])
-    every = None if days == (None, None) else _DAY
+    time_zone = setup.options.time_zone if config is None else config.time_zone
+    every = None if days == (None, None) else spans_of("1d", time_zone)
     return setup._replace(config=config, intervals=None, experiment=False, every=every)
 
 
@@ -172,9 +171,10 @@ def _values(
     """The values of the lists of the variants on these days, as one cell; None without any."""
     label = None if experiment is None else experiment.label
     first, last = (None if day is None else number_of_day(day) for day in days)
+    calendar = calendar_of(None if counted.setup.every is None else counted.setup.every.time_zone)
     here: dict[int, tuple[SliceTable, list[int]]] = {}
     for start, families in counted.families_by_start:
-        day = 0 if start is None else start // _DAY
+        day = 0 if start is None else calendar.day(start)
         if (first is not None and day < first) or (last is not None and day > last):
             continue
         for number, family in enumerate(families):

@@ -35,7 +35,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     """The users that came first while one set of shares was planned.
 
     Attributes:
-        since: first day (UTC) of the shares; None: from the start.
+        since: first day of the shares; None: from the start.
         users: users of each variant by their first day; only those below the threshold of hashes.
         shares: planned share of each variant; they sum to 1.
         evidence: e-value against the planned split.

@@ -152,12 +152,12 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             metavar="DATE",
-            help="First day to compare (UTC), like 2026-03-01; also for the checks of users.",
+            help="First day to compare, like 2026-03-01; also for the checks of users.",
         ),
     ] = None
     until: Annotated[
         str | None,
-        Option(metavar="DATE", help="Last day to compare (UTC), like 2026-03-14."),
+        Option(metavar="DATE", help="Last day to compare, like 2026-03-14."),
     ] = None
     pre_period: Annotated[
         int | None,

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.inputs import check_same_zone
 from streameval.accumulator.kinds.groups import ungrouped, unlike_metrics
 from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.accumulator.objections import Objection, objections_to, user_means_by_group
@@ -317,6 +318,7 @@ def compare_accumulators(
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = replace(intervals, precision=precision)
+    check_same_zone(control.context.time_zone, treatment.context.time_zone)
     first, other = _sums(control, beside), _sums(treatment, parsed)
     if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."

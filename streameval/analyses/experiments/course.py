@@ -26,7 +26,7 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Audience, GroupSums
 
 Course: TypeAlias = Sequence[tuple[int, Contrast]]
-"""Days since 1970-01-01 (UTC), and the contrast over all days up to each."""
+"""Days since 1970-01-01, and the contrast over all days up to each."""
 
 _ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
 
@@ -45,7 +45,7 @@ class Day(msgspec.Struct, frozen=True):
     """The result of an anytime comparison at the end of a day, over all days so far.
 
     Attributes:
-        day: the day, in UTC.
+        day: the day.
         evidence: e-value against no difference.
         lift: relative difference; None unless both arms are above 0.
         low: lower bound of the lift; None without enough data.
@@ -100,7 +100,7 @@ class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
     """The lift of one day or week alone, with a band for one look: it is no verdict.
 
     Attributes:
-        start: its first day, in UTC; weeks begin on Mondays.
+        start: its first day; weeks begin on Mondays.
         lift: relative difference; None unless both arms are above 0.
         low: lower bound of the lift; None without enough data.
         high: upper bound.

@@ -41,12 +41,14 @@ _FEWEST_USERS: Final = int(FEWEST_GROUPS / _ONE_ACCOUNT)
 _WEEK: Final = 7
 
 
-def period(days: IntArray) -> str:
-    """The days that are compared, in a sentence.
+def period(days: IntArray, time_zone: str | None = None) -> str:
+    """The days that are compared, in a sentence; `time_zone`: their zone, None for UTC.
 
     Example:
         >>> period(np.arange(20_513, 20_527))
         'Compared: 1 to 14 March 2026, 14 days that both have.'
+        >>> period(np.array([20_513]), "Asia/Tokyo")
+        'Compared: 1 March 2026 in Asia/Tokyo.'
         >>> period(np.array([20_513])), period(np.array([0]))
         ('Compared: 1 March 2026.', 'The events have no time: the period is not known.')
     """
@@ -55,6 +57,7 @@ def period(days: IntArray) -> str:
     if not days.any():
         return "The events have no time: the period is not known."
     span = period_text([int(days[0]), int(days[-1])])
+    span += "" if time_zone is None else f" in {time_zone}"
     return f"Compared: {span}{f', {days.size} days that both have' * (days.size > 1)}."
 
 

@@ -112,6 +112,7 @@ def _variants_of(
                 values={reading.metric: reading.value for reading in readings if reading.defined},
                 means={text: sums.sums for text, sums in by_user.items()},
                 cohorts=_cohorts(family, cells),
+                time_zone=table.context.time_zone,
             ),
         )
 

@@ -44,7 +44,7 @@ class PlannedShares(NamedTuple):
     """The planned shares of variants from a day on.
 
     Attributes:
-        since: the day (UTC); None: from the start.
+        since: the day; None: from the start.
         shares: by variant, in any unit; empty: equal.
     """
 
@@ -120,7 +120,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         label: label whose values are the variants.
         control: the value to compare with.
-        since: first day (UTC) that counts, also for the checks of users; None: that of the first
+        since: first day that counts, also for the checks of users; None: that of the first
             shares, if these have dates, else all.
         until: last day that counts; None: all.
         shares: planned share of users of each variant, in any unit; empty: equal. A list for a

@@ -120,6 +120,7 @@ class Variant(NamedTuple):
         strata: value of the segment within which variants are compared -> its data there.
         cohorts: its users with what they did since the experiment began, for a ramp; None if they
             are not kept.
+        time_zone: zone of the days; None for UTC.
     """
 
     sums: Mapping[str, GroupSums]
@@ -130,6 +131,7 @@ class Variant(NamedTuple):
     means: Mapping[str, GroupSums] = MappingProxyType({})
     strata: Mapping[str, Variant] = MappingProxyType({})
     cohorts: Cohorts | None = None
+    time_zone: str | None = None
 
     def during(self, experiment: Experiment) -> Variant:
         """The variant on the days of an experiment."""
@@ -264,7 +266,8 @@ def compare_with_control(
             )
         ]
     days = comparisons.days(comparable)
-    checks = replace(checks, period=period(days))
+    zone = next((variant.time_zone for variant in variants.values()), None)
+    checks = replace(checks, period=period(days, zone))
     if days.any() and (experiment.begins is not None or not experiment.same_users):
         deciding = sorted(rows, key=lambda row: not row.primary)
         text = adjustment_text(experiment, before, deciding, checks.treated_before)

@@ -465,8 +465,10 @@ class Family:
                 self._panes[pane], missing = self._restore_table(name, data, _plan_of(pane, plan))
                 new |= missing
             elif self._users is not None:
-                table, _ = self._restore_table(name, data, plan.at("day"))
-                self._users.days[pane.start // DAY] = table
+                table, missing = self._restore_table(name, data, plan.at("day"))
+                # Days of another time zone are none of this one.
+                if not missing:
+                    self._users.days[pane.start // DAY] = table
         self._admit_loaded()
         return frozenset(new)
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from streameval.events.errors import DamagedStateError, UnlikeStateError
 from streameval.events.times import moment_of
+from streameval.inference.days import calendar_of
+from streameval.statistics.arrays import IntArray, place_values
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
@@ -37,6 +39,64 @@ _LONGEST: Final = 36_500 * DAY
 
 class DurationError(ValueError):
     """The text is not a duration."""
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """Spans of event time, by which counts are split: aligned to the epoch, or days of a zone.
+
+    Attributes:
+        length: microseconds; of spans of days, in UTC.
+        days: number of days of a span in a time zone; None for spans of one length.
+        time_zone: the zone of these days.
+
+    Example:
+        >>> spans_of("1d", "Europe/Berlin").text(0), spans_of("24h", "Europe/Berlin").text(0)
+        ('1970-01-01T01:00:00+01:00', '1970-01-01T00:00:00Z')
+    """
+
+    length: int
+    days: int | None = None
+    time_zone: str | None = None
+
+    def starts(self, times: IntArray) -> IntArray:
+        """The start of the span of each time, microseconds; shape (n,)."""
+        if self.days is None:
+            return times // self.length * self.length
+        calendar = calendar_of(self.time_zone)
+        firsts, index = place_values(calendar.days(times) // self.days * self.days)
+        return np.array([calendar.begin(day) for day in firsts.tolist()], np.int64)[index]
+
+    def end(self, start: int) -> int:
+        """The end of the span that begins at a time, microseconds."""
+        if self.days is None:
+            return start + self.length
+        calendar = calendar_of(self.time_zone)
+        # Of a zone that skips a day, the next one begins at the same time.
+        first = calendar.day(start) // self.days * self.days
+        return calendar.begin(first + self.days)
+
+    def text(self, time: int) -> str:
+        """The start of a span in RFC 3339, with the offset of the zone of days."""
+        return moment_text(time) if self.days is None else calendar_of(self.time_zone).text(time)
+
+    def drawn_at(self, start: int) -> int:
+        """The start for charts, whose axis is in UTC: of days, the midnight of the date there."""
+        if self.days is None:
+            return start
+        return calendar_of(self.time_zone).day(start) // self.days * self.days * DAY
+
+
+def spans_of(text: str, time_zone: str | None = None) -> Spans:
+    """The spans of a duration: of days, such as "1d", they are days of the time zone.
+
+    Raises:
+        DurationError: the text is not a duration.
+        TimeZoneError: there is no such zone.
+    """
+    length = duration_of(text)
+    if not text.endswith("d") or (zone := calendar_of(time_zone).time_zone) is None:
+        return Spans(length)
+    return Spans(length, length // DAY, zone)
 
 
 def duration_of(text: str) -> int:

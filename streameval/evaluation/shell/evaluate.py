@@ -82,8 +82,8 @@ def evaluate(
     Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
     is an error that names the line.
 
-    Spans of --every are aligned to UTC. The order of events does not matter. Spans without events
-    are left out.
+    Spans of --every are aligned to UTC; those of days are days of --time-zone. The order of events
+    does not matter. Spans without events are left out.
 
     Rows of --recommendations and --truth are joined by user. A user without recommendations has an
     empty list; a user without truth has no interactions. Files of RecBole, RePlay and trec_eval are

@@ -82,6 +82,15 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         Option(help="Field of event time, for spans (--every) and what is compared by day."),
     ] = None
     time_unit: Annotated[TimeUnit | None, Option(help="Unit of event time.")] = None
+    time_zone: Annotated[
+        str | None,
+        Option(
+            metavar="ZONE",
+            help="Time zone whose days are counted and compared, like Europe/Berlin; spans of "
+            "hours and minutes do not depend on it.",
+            show_default="UTC",
+        ),
+    ] = None
     combine: Annotated[
         Combine | None,
         Option(
@@ -117,6 +126,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             metrics=self.metric,
             columns=columns_option(self.column, self.time),
             time_unit=self.time_unit,
+            time_zone=self.time_zone,
             combine=self.combine,
             separator=separators_of(self.separator),
             config=self.config,

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
-from streameval.engine.windows.times import moment_text
 from streameval.evaluation.report import (
     SpanReadings,
     label_column,
@@ -99,8 +98,8 @@ def _parts(spans: Sequence[SpanReadings]) -> Iterator[TextTable[_Line] | Text]:
             yield from tables(span.snapshot)
         return
     names, rows = _label_names(spans), []
-    for start, snapshot in spans:
-        begin = "" if start is None else moment_text(start)
+    for span in spans:
+        begin, snapshot = span.begin or "", span.snapshot
         for entry in snapshot.series:
             labels = snapshot.labels_of(entry)
             words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))

@@ -51,16 +51,21 @@ def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str
     return render("exporters/page/main.html", **_values(snapshot, state, selection, age))
 
 
-def document(title: str, spans: Sequence[Span], about: Mapping[str, str] = _NOTHING) -> str:
+def document(
+    title: str,
+    spans: Sequence[Span],
+    about: Mapping[str, str] = _NOTHING,
+    begin: str | None = None,
+) -> str:
     """One HTML file with verdicts, checks and values, which loads nothing from elsewhere.
 
     Several spans give each metric a chart and a table over time; the cards show the last one.
 
     `title`: the heading, for example the name of the file that was evaluated. `spans`: at least
     one, in the order of time; a start of None stands for all time. `about`: how it was made, name
-    and text.
+    and text. `begin`: the start of the last span as text.
     """
-    start, last = spans[-1]
+    _, last = spans[-1]
     analyses, parts = list(_analyses(last)), list(_parts(spans))
     has_charts = len(spans) > 1 or any("<figure" in content for _, _, content in analyses)
     return render(
@@ -71,7 +76,7 @@ def document(title: str, spans: Sequence[Span], about: Mapping[str, str] = _NOTH
         trouble=last.health.trouble,
         caution=_caution(last),
         analyses=[part for part in analyses if part[2]],
-        start=None if start is None else start / SECOND,
+        begin=begin,
         parts=parts,
         version=version("streameval"),
         library=safe(_library()),
