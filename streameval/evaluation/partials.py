@@ -28,7 +28,7 @@ from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.engine.windows.family import unfit
-from streameval.engine.windows.times import DurationError, Spans, spans_of
+from streameval.engine.windows.times import DurationError, Spans, parse_spans
 from streameval.evaluation.fields import reads_types
 from streameval.evaluation.files import arrow
 from streameval.evaluation.slice_counts import Cell
@@ -151,7 +151,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     def spans(self) -> Spans | None:
         """The spans; None for all time."""
         if isinstance(self.every, str):
-            return spans_of(self.every, self.time_zone)
+            return parse_spans(self.every, self.time_zone)
         return None if self.every is None else Spans(self.every)
 
     def settings(self) -> list[Any]:
@@ -457,7 +457,7 @@ def _saved_every(every: Spans) -> int | str:
 def _spans(every: str, time_zone: str | None) -> Spans:
     problem = f"found {every!r}; give at least 1s, like 15m, 1h or 1d"
     try:
-        spans = spans_of(str(every), time_zone)
+        spans = parse_spans(str(every), time_zone)
     except DurationError as error:
         spans, problem = Spans(0), str(error)
     if spans.length <= 0:

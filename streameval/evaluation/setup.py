@@ -15,7 +15,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, FoldingOptions
-from streameval.engine.windows.times import DurationError, Spans, spans_of
+from streameval.engine.windows.times import DurationError, Spans, parse_spans
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import (
     RANKERS,
@@ -316,7 +316,7 @@ def _spans(options: Options, fields: EventFields, time_zone: str | None) -> Span
     if options.every is None:
         return None
     try:
-        every = spans_of(options.every, time_zone)
+        every = parse_spans(options.every, time_zone)
     except DurationError as error:
         raise InputError("{every}: {problem}", problem=str(error)) from None
     if not every.length:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 
@@ -58,7 +57,7 @@ class Calendar:
 
     def __init__(self, time_zone: str | None = None) -> None:
         self.time_zone = None if time_zone is None else checked_time_zone(time_zone)
-        self._zone = None if self.time_zone is None else ZoneInfo(self.time_zone)
+        self._zone = None if self.time_zone is None else _zone(self.time_zone)
         self._blocks: dict[int, _Offsets] = {}
 
     def days(self, times: IntArray) -> IntArray:
@@ -169,8 +168,18 @@ def calendar_of(time_zone: str | None) -> Calendar:
     return Calendar(time_zone)
 
 
-_names = cache(available_timezones)
-"""All names; reading them takes some milliseconds."""
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  most programs count days of UTC
+
+    return ZoneInfo(name)
+
+
+@cache
+def _names() -> set[str]:
+    """All names; reading them takes some milliseconds."""
+    from zoneinfo import available_timezones  # noqa: PLC0415  likewise
+
+    return available_timezones()
 
 
 def checked_time_zone(time_zone: object) -> str | None:

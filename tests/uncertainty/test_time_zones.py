@@ -22,7 +22,7 @@ from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import frontend_of, layout
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Frontend
-from streameval.engine.windows.times import spans_of
+from streameval.engine.windows.times import parse_spans
 from streameval.events.errors import (
     ConfigError,
     MetricError,
@@ -95,15 +95,15 @@ def test_days_of_all_years_are_those_of_zoneinfo() -> None:
 def test_spans_of_days_are_days_and_spans_of_hours_are_hours() -> None:
     begin = Calendar("Europe/Berlin").begin(number_of_day(date(2026, 3, 28)))
     hours = begin + HOUR * np.arange(72)
-    days, absolute = spans_of("1d", "Europe/Berlin"), spans_of("24h", "Europe/Berlin")
+    days, absolute = parse_spans("1d", "Europe/Berlin"), parse_spans("24h", "Europe/Berlin")
     starts, counts = np.unique(days.starts(hours), return_counts=True)
     assert counts.tolist() == [24, 23, 24, 1]
     assert [days.end(at) for at in starts[:-1].tolist()] == starts[1:].tolist()
     dates = [days.text(at)[:10] for at in starts.tolist()]
     assert dates == ["2026-03-28", "2026-03-29", "2026-03-30", "2026-03-31"]
     assert (absolute.starts(hours) == hours // (24 * HOUR) * 24 * HOUR).all()
-    assert spans_of("1d", "UTC") == spans_of("24h") == spans_of("1d")
-    weeks = spans_of("7d", "Europe/Berlin")
+    assert parse_spans("1d", "UTC") == parse_spans("24h") == parse_spans("1d")
+    weeks = parse_spans("7d", "Europe/Berlin")
     start = int(weeks.starts(hours)[0])
     assert weeks.end(start) - start == 7 * 24 * HOUR - HOUR
 

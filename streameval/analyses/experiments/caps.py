@@ -16,7 +16,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.grammar import format_value, spelling
 from streameval.catalogue.metric import Metric
 from streameval.engine.rankers import slices_by
-from streameval.engine.windows.times import spans_of
+from streameval.engine.windows.times import parse_spans
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.options import Note, Surroundings
 from streameval.evaluation.result import FileCounts, count
@@ -158,7 +158,7 @@ def _values_alone(setup: Setup, days: tuple[date | None, date | None]) -> Setup:
 
         config = with_analyses(msgspec.structs.replace(config, intervals=None), [])
     time_zone = setup.options.time_zone if config is None else config.time_zone
-    every = None if days == (None, None) else spans_of("1d", time_zone)
+    every = None if days == (None, None) else parse_spans("1d", time_zone)
     return setup._replace(config=config, intervals=None, experiment=False, every=every)
 
 

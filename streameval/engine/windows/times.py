@@ -50,7 +50,7 @@ class Spans(msgspec.Struct, frozen=True):
         time_zone: the zone of these days.
 
     Example:
-        >>> spans_of("1d", "Europe/Berlin").text(0), spans_of("24h", "Europe/Berlin").text(0)
+        >>> parse_spans("1d", "Europe/Berlin").text(0), parse_spans("24h", "Europe/Berlin").text(0)
         ('1970-01-01T01:00:00+01:00', '1970-01-01T00:00:00Z')
     """
 
@@ -86,7 +86,7 @@ class Spans(msgspec.Struct, frozen=True):
         return calendar_of(self.time_zone).day(start) // self.days * self.days * DAY
 
 
-def spans_of(text: str, time_zone: str | None = None) -> Spans:
+def parse_spans(text: str, time_zone: str | None = None) -> Spans:
     """The spans of a duration: of days, such as "1d", they are days of the time zone.
 
     Raises:
