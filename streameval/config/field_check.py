@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,12 @@ from streameval.sources.schemas.records import Schemas
 
 _RARE: Final = 0.1
 """Planned share of users below which the first records may well lack a value."""
+
+HOUR: Final = 3_600.0
+"""Seconds without a name that was there before, after which that is reported."""
+
+_PAUSE: Final = 30.0
+"""Seconds between two samples of an hour."""
 
 _MOST_LISTED: Final = 8
 _DEPTH: Final = 3
@@ -98,6 +105,12 @@ class _StreamSample:
                 text += f"{hint} Their values are {_counted(values)}."
                 yield Unmatched(entry.key, text, entry.label, entry.value)
 
+    def has(self, name: Unmatched) -> bool:
+        """Whether a record has what a configured name looks for."""
+        if name.label is None or name.value is None:
+            return self.found[name.key] > 0
+        return self.values[name.label][name.value] > 0
+
     def _instead(self, path: Path) -> str:
         last = path.text.rpartition(".")[2]
         elsewhere = [name for name in self.names if name.rpartition(".")[2] == last]
@@ -124,6 +137,37 @@ class _StreamSample:
         return ", ".join(filter(None, (f"{field.key}: {field.path.text} in {found}", shown)))
 
 
+class _LaterHours:
+    """Looks for names in samples of each hour, after the first records had all of them.
+
+    `now`: when that was found, monotonic seconds.
+    """
+
+    def __init__(self, sample: Callable[[], _StreamSample], now: float) -> None:
+        self._make, self._sample, self._since = sample, sample(), now
+        self._next = now + _PAUSE
+        self.absent: list[Unmatched] = []
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for another sample."""
+        due = now >= self._next
+        if due:
+            self._next = now + _PAUSE
+        return due
+
+    def add(self, values: Sequence[bytes], expected: Iterable[Expected], now: float) -> None:
+        """Read records, and judge the hour when it is over."""
+        self._sample.add(values)
+        self.absent = [entry for entry in self.absent if not self._sample.has(entry)]
+        if now - self._since < HOUR:
+            return
+        if self._sample.records >= FIRST:
+            among = f"{self._sample.records:,} valid records of an hour"
+            entries = [*self._sample.absent(among), *self._sample.absent_values(expected, among)]
+            self.absent = [entry._replace(is_later=True) for entry in entries]
+        self._sample, self._since = self._make(), now
+
+
 class FieldCheck:
     """Looks for the configured names in the records of each stream.
 
@@ -133,9 +177,9 @@ class FieldCheck:
 
     def __init__(self, config: Config, schemas: Schemas | None = None) -> None:
         fields, texts = _fields_of(config), texts_of(config, schemas)
-        self._valid, self._refused = (
-            [_StreamSample(*stream) for stream in zip(fields, texts, strict=True)] for _ in range(2)
-        )
+        self._new = [partial(_StreamSample, *of) for of in zip(fields, texts, strict=True)]
+        self._valid, self._refused = ([new() for new in self._new] for _ in range(2))
+        self._later: dict[int, _LaterHours] = {}
         self._options = config.attribution
         dimensions = config.dimensions()
         self._expected = [
@@ -149,22 +193,35 @@ class FieldCheck:
     def _common(self) -> list[Expected]:
         return [entry for entry in self._expected if entry.share >= _RARE]
 
-    def observe(self, first: FirstRecords) -> tuple[Unmatched, ...]:
-        """The names that no record has so far, of the streams with enough records."""
-        self.add(first.take())
-        unmatched, settled = list[Unmatched](), list[int]()
-        for number, (valid, refused) in enumerate(zip(self._valid, self._refused, strict=True)):
+    def observe(self, first: FirstRecords, now: float) -> tuple[Unmatched, ...]:
+        """The names that no record has so far, of the streams with enough records.
+
+        Once all are found, those that none of at least 100 records of a whole hour has.
+
+        `now`: monotonic seconds.
+        """
+        unmatched, taken = list[Unmatched](), first.take()
+        for number, records in enumerate(taken):
+            expected = self._common if number == 0 else []
+            later = self._later.get(number)
+            if later is not None:
+                later.add(records.valid, expected, now)
+                unmatched += later.absent
+                first.open(number, again=bool(later.absent) or later.is_due(now))
+                continue
+            valid, refused = self._valid[number], self._refused[number]
+            valid.add(records.valid)
+            refused.add(records.refused)
             absent = list[Unmatched]()
             if valid.records >= FIRST:
                 among = f"the first {FIRST} valid records"
-                absent += valid.absent(among)
-                absent += valid.absent_values(self._common, among) if number == 0 else ()
+                absent += [*valid.absent(among), *valid.absent_values(expected, among)]
                 if not absent:
-                    settled.append(number)
+                    self._later[number] = _LaterHours(self._new[number], now)
+                    first.open(number, again=False)
             elif not valid.records and refused.records >= REFUSED:
                 absent += refused.absent(f"the first {REFUSED} records, which are invalid,")
             unmatched += absent
-        first.close(settled)
         return tuple(unmatched)
 
     def add(self, taken: Sequence[TakenRecords]) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from streameval.checkpoints.scheduler import ProcessClock
-from streameval.config.field_check import FieldCheck
+from streameval.config.field_check import HOUR, FieldCheck
 from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import Onsets, emit, level_of
@@ -63,6 +63,7 @@ class Loop:
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble = SourceTrouble(clock.monotonic)
         self._advice, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
+        self._advised: dict[tuple[object, ...], float] = {}
         self._folded = Onsets("label_folded", once=True)
         self._fields = FieldCheck(parts.config, parts.schemas)
         self._paused: str | None = None
@@ -171,7 +172,7 @@ class Loop:
             ends=source.ends,
             durable=owner.durable,
             counted=owner.counted,
-            unmatched=() if first is None else self._fields.observe(first),
+            unmatched=() if first is None else self._fields.observe(first, self._clock.monotonic()),
             unread=UnreadPartitions(0 if self._owned is None else self._owned.unread),
         )
 
@@ -188,7 +189,11 @@ class Loop:
         self._folded.observe({name: {"label": name, "advice": folded[name]} for name in folded})
         advice = snapshot.health.trouble
         if status.health.trouble is None and advice is not None:
-            self._advice.observe({snapshot.about: {"advice": advice}})
+            now = self._clock.monotonic()
+            hours = int((now - self._advised.setdefault(snapshot.about, now)) // HOUR)
+            # What no record has, is repeated each hour; other advice is logged once.
+            about = (*snapshot.about, hours if snapshot.health.unmatched else 0)
+            self._advice.observe({about: {"advice": advice}})
 
     def _pause(self) -> None:
         """Pause logs that lead too far in a join; all logs while dead letters cannot be written."""

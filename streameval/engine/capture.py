@@ -166,7 +166,7 @@ class SnapshotCapture:
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
         # Labels whose values are compared; of the others, a fold is only logged.
         segments = (set(spec.dimensions) - {*labels} for spec in layout.families)
-        self._judged = {
+        self._compared = {
             entry.label
             for analysis, settings in layout.analyses
             for entry in analysis.expects(settings)
@@ -312,6 +312,8 @@ class SnapshotCapture:
 
     def _is_counted(self, unmatched: Unmatched) -> bool:
         """Whether lists with the label or its value have been counted, if it names one."""
+        if unmatched.is_later:
+            return False
         name, value = unmatched.label, unmatched.value
         for view in self._views:
             if name in view.spec.dimensions:
@@ -342,7 +344,7 @@ class SnapshotCapture:
         warnings += [
             (("folded", name), text)
             for name, text in self._folded_labels().items()
-            if name in self._judged
+            if name in self._compared
         ]
         clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
         warnings.append((("unit",), self._doubt(max(clocks)) if clocks else None))
@@ -374,6 +376,7 @@ class SnapshotCapture:
 
     def _health(self, counts: IngestCopy, status: RuntimeStatus, advice: Advice | None) -> Health:
         tally = counts.tally
+        folded = self._folded_labels()
         timed = any(log.clock is not None for log in counts.progress.values())
         return msgspec.structs.replace(
             status.health,
@@ -402,7 +405,8 @@ class SnapshotCapture:
             unknown_items=counts.doubts.unknown_items,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
-            folded_labels=self._folded_labels(),
+            folded_labels=folded,
+            folded_compared=tuple(name for name in folded if name in self._compared),
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -26,12 +26,14 @@ class Unmatched(NamedTuple):
         text: one sentence or more: what was looked for, and what the records have.
         label: the label or segment that it names, or None.
         value: the value of the label that is absent; None if the label is.
+        is_later: whether records of a later hour lack what earlier ones may have had.
     """
 
     key: str
     text: str
     label: str | None = None
     value: str | None = None
+    is_later: bool = False
 
 
 class TakenRecords(NamedTuple):
@@ -52,7 +54,7 @@ class _StreamRecords(msgspec.Struct):
 
 
 class FirstRecords:
-    """Collects the first records of each stream, then one of each batch until it is closed.
+    """Collects the first records of each stream, then one of each batch while it is open.
 
     Never part of a saved state. `streams`: topic or file -> number of its stream; others are of the
     first one.
@@ -88,7 +90,6 @@ class FirstRecords:
             stream.valid, stream.refused = [], []
         return taken
 
-    def close(self, streams: Collection[int]) -> None:
-        """Collect no more records of these streams."""
-        for number in streams:
-            self._streams[number].closed = True
+    def open(self, stream: int, *, again: bool) -> None:
+        """Collect more records of this stream, or none for now."""
+        self._streams[stream].closed = not again

@@ -255,6 +255,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         duplicates: duplicate events; None without deduplication.
         folded: events counted under __other__, by family.
         folded_labels: label or segment with more values than `label_cap` -> a sentence about it.
+        folded_compared: those of `folded_labels` whose values are compared, as an experiment's.
         dead_lettered: dead letters that are durable; None without a destination.
         recoveries: recoveries of the watchdog, by step.
         connection_failures: failed attempts to reach Kafka or the schema registry, by reason.
@@ -279,6 +280,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int | None = None
     folded: Mapping[str, int] = {}
     folded_labels: Mapping[str, str] = {}
+    folded_compared: tuple[str, ...] = ()
     dead_lettered: int | None = None
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}

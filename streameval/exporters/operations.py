@@ -53,9 +53,14 @@ _TEXTS: Final = {
         "Events under the label value __other__, by family of series: a label has more values "
         "than label_cap or a family more combinations than max_series."
     ),
+    "compared_label_folded": (
+        "1 for an experiment's label or a segment with more values than label_cap, so that some "
+        "are not compared. /-/ready has the sentence."
+    ),
     "config_unmatched": (
         "1 for a key of the configuration that names a field or a label value which none of the "
-        "first records has; absent once one has it. /-/ready has the sentence."
+        "first records has, or none of a later hour; absent once one has it. /-/ready has the "
+        "sentence."
     ),
     "dlq_events_total": (
         "Dead letters written, including truncated ones and those written again after a crash."
@@ -177,6 +182,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
     yield one("clock_jumps_total", health.clock_jumps)
     yield one("events_duplicate_total", health.duplicates)
     yield _by("events_folded", "family", health.folded)
+    yield _by("compared_label_folded", "label", dict.fromkeys(health.folded_compared, 1))
     yield _by("config_unmatched", "key", dict.fromkeys(health.unmatched, 1))
     yield one("dlq_events_total", health.dead_lettered)
     yield _by("attributes_unknown_ratio", "attribute", health.unknown_items)

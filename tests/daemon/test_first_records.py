@@ -114,7 +114,9 @@ def test_a_label_above_the_cap_is_named_and_the_control_is_not_folded(tmp_path: 
         variants = {reading["labels"]["variant"] for reading in document["metrics"]}
         (line,) = daemon.until(lambda: daemon.said("label_folded"))
         answer = daemon.get("/-/ready")
+        metrics = daemon.get("/metrics").text
     assert {"control", "__other__"} <= variants
+    assert 'streameval_compared_label_folded{label="variant"} 1.0' in metrics
     assert "label=variant" in line
     assert "variant has more than 50 values, the label_cap, so " in answer.text
     assert answer.status_code == 200
@@ -150,13 +152,29 @@ def test_a_name_that_comes_later_ends_the_advice(tmp_path: Path) -> None:
     anonymous = {key: value for key, value in EVENTS[0].items() if key != "user_id"}
     both = [anonymous, anonymous | {"variant": "control"}]
     first.add(_batch(*both * (FIRST // 2 - 1)), [])
-    assert not check.observe(first)
+    assert not check.observe(first, 0)
     first.add(_batch(*both), [])
-    assert [entry.key for entry in check.observe(first)] == ["event.user"]
+    assert [entry.key for entry in check.observe(first, 0)] == ["event.user"]
     first.add(_batch(EVENTS[0]), [])
-    assert not check.observe(first)
+    assert not check.observe(first, 0)
     first.add(_batch(*EVENTS), [])
     assert not first.take()[0].valid
+
+
+def test_a_name_that_no_record_of_a_later_hour_has_is_reported(tmp_path: Path) -> None:
+    check, first = _check(tmp_path)
+    first.add(_batch(*EVENTS), [])
+    told = [check.observe(first, 0)]
+    treated = {key: value for key, value in EVENTS[0].items() if key != "user_id"}
+    for second in range(1, 3_602):
+        first.add(_batch(treated, treated), [])
+        told.append(check.observe(first, second))
+    assert not any(told[:-2])
+    absent = told[-1]
+    assert {entry.key for entry in absent} == {"event.user", "experiment.control"}
+    assert absent[0].text.startswith("event.user: none of 119 valid records of an hour has")
+    first.add(_batch(*EVENTS[1:2]), [])
+    assert not check.observe(first, 3_602)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +190,7 @@ def test_fields_in_an_envelope_are_found(
     check, first = _check(tmp_path)
     batch = _batch(*({"payload": wrapped(event)} for event in EVENTS[:20]))
     first.add(batch, [(row, InvalidEvent("missing_field", "")) for row in range(20)])
-    texts = [entry.text for entry in check.observe(first)]
+    texts = [entry.text for entry in check.observe(first, 0)]
     assert texts[0].startswith("event.recommendations: none of the first 20 records, which are")
     assert texts[0].endswith(hint)
 

@@ -88,6 +88,7 @@ def busy_health() -> Health:
         dead_lettered=3,
         recoveries={"seek": 2, "rejoin": 1},
         connection_failures={"authentication": 4, "certificate": 0},
+        folded_compared=("variant",),
         unmatched={"labels.varient": "No record has it."},
         unknown_items={"genre": 0.125},
         checkpoint=kept,
