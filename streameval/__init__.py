@@ -53,7 +53,7 @@ __all__ = [
     "metric_at",
     "plan",
 ]
-__version__ = "0.3.0"
+__version__ = "0.3.0.dev0"
 
 list_at("streameval.analyses.listed")
 

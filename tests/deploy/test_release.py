@@ -130,16 +130,17 @@ def test_the_image_installs_the_locks_and_nothing_else() -> None:
     assert all("--no-index" in step and "--no-deps" in step for step in rest)
 
 
-def test_the_version_stands_in_the_changelog_or_is_still_unreleased() -> None:
+def test_a_version_is_that_of_a_release_only_if_the_changelog_has_it() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     newest, *others = re.findall(r"^## (.*)$", text, re.MULTILINE)
     released = [re.fullmatch(r"\[([\d.]+)\] - \d{4}-\d\d-\d\d", heading) for heading in others]
     versions = [match and Version(match[1]) for match in released]
     assert None not in versions, others
     assert all(version < Version(VERSION) for version in versions if version)
-    assert newest == "[Unreleased]" or re.fullmatch(
-        rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", newest
-    )
+    if newest == "[Unreleased]":
+        assert re.fullmatch(r"[\d.]+\.dev0", VERSION)
+    else:
+        assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", newest)
 
 
 def test_the_package_says_this_version() -> None:

@@ -28,7 +28,9 @@ PUBLIC: Final = (
 )
 """Modules that users import."""
 
-_LINK: Final = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?P<rest>#[^)\s]*)?(?=\))")
+_LINK: Final = re.compile(
+    r"\[(?P<text>(?:[^][]|\[[^][]*\])*)\]\((?P<path>[^)#:\s]+)(?P<rest>#[^)\s]*)?\)"
+)
 _PYTHON: Final = "reference/python"
 
 
@@ -73,15 +75,12 @@ def _all_of(tree: ast.Module) -> list[str]:
     return [*ast.literal_eval(value)]
 
 
-def repository() -> str:
-    """The address to which "edit this page" and links to files beside docs/ lead."""
-    with (DOCS.parent / "pyproject.toml").open("rb") as file:
-        return str(tomllib.load(file)["project"]["urls"]["Repository"])
-
-
 def on_config(config: Any) -> Any:
-    """Set the address."""
-    config.repo_url = repository()
+    """Set where "edit this page" and links to files beside docs/ lead, if that is anywhere."""
+    with (DOCS.parent / "pyproject.toml").open("rb") as file:
+        config.repo_url = tomllib.load(file)["project"].get("urls", {}).get("Repository")
+    if config.repo_url is None:
+        config.edit_uri = None
     return config
 
 
@@ -93,18 +92,27 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
-    """Let links to files beside docs/ lead to the repository, and show what GitHub shows."""
+    """Let links to files beside docs/ lead to the repository, and show what GitHub shows.
+
+    Without an address of the repository, their text remains.
+    """
     folder = PurePosixPath(page.file.src_uri).parent
 
-    def target(link: re.Match[str]) -> str:
+    def linked(link: re.Match[str]) -> str:
         path = normpath((folder / link["path"]).as_posix())
-        if path.startswith("../"):
-            return f"{config.repo_url}/blob/main/{path.removeprefix('../')}{link['rest'] or ''}"
-        return f"{link[0]}/index.md" if path == "decisions" else link[0]
+        rest, outside = link["rest"] or "", path.startswith("../")
+        if outside and config.repo_url is None:
+            return link["text"]
+        target = link["path"]
+        if outside:
+            target = f"{config.repo_url}/blob/main/{path.removeprefix('../')}"
+        elif path == "decisions":
+            target = f"{target}/index.md"
+        return f"[{link['text']}]({target}{rest})"
 
     blocks = _MATH.sub(lambda block: f"<div>{convert(block[1], display='block')}</div>", markdown)
     typeset = _INLINE_MATH.sub(lambda part: convert(part[1]), blocks)
-    lines = _LINK.sub(target, typeset).split("\n")
+    lines = _LINK.sub(linked, typeset).split("\n")
     return "\n".join(_with_bars(_FENCE.sub(r'\1 title="\2"', line)) for line in lines)
 
 

@@ -7,11 +7,12 @@ import re
 import subprocess
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
-from tests.docs.site import PUBLIC, public_names, repository
+from tests.docs.site import PUBLIC, on_page_markdown, public_names
 from tests.house.checkout import ROOT
 from tests.house.extras import run_with_extras
 
@@ -57,10 +58,25 @@ def test_a_page_shows_its_example_as_code(site: Path) -> None:
     assert "&gt;&gt;&gt; </span>" in text
 
 
-def test_links_to_files_beside_the_documentation_lead_to_the_repository(site: Path) -> None:
-    text = (site / "how-to" / "release" / "index.html").read_text(encoding="utf-8")
-    assert f'href="{repository()}/blob/main/deploy/requirements.txt"' in text
-    assert f'href="{repository()}/edit/main/docs/how-to/release.md"' in text
+@pytest.mark.parametrize(
+    ("repository", "linked"),
+    [("https://x/y", "[it](https://x/y/blob/main/LICENSE#a)"), (None, "it")],
+)
+def test_links_to_files_beside_the_documentation_lead_to_the_repository_if_there_is_one(
+    repository: str | None, linked: str
+) -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="how-to/release.md"))
+    config = SimpleNamespace(repo_url=repository)
+    shown = on_page_markdown("[it](../../LICENSE#a) [b](b.md#c)", page=page, config=config)
+    assert shown == f"{linked} [b](b.md#c)"
+
+
+def test_no_link_leads_to_a_host_that_nobody_has(site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    hosts = {
+        host for page in pages for host in re.findall(r'(?:href|src)="https?://([^/":]+)', page)
+    }
+    assert {host for host in hosts if host.endswith((".example", "example.com"))} == set()
 
 
 def test_a_public_name_is_what_its_module_says_and_has_an_example() -> None:
