@@ -265,7 +265,7 @@ def _check_fields(config: Config) -> bool:
     with output():
         sys.stdout.write(drawn_text(*(f"{'found':<10} {line}" for line in lines)))
     absent = [entry.text for entry in fields.absent()]
-    report(*absent)
+    report(*absent, *fields.repeated())
     return not absent
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +59,13 @@ class _StreamSample:
         self.examples: dict[str, Any] = {}
         self.values = {field.label: Counter[str]() for field in fields if field.label is not None}
         self.keys: dict[str, set[str]] = {}
+        self.repeated: dict[str, None] = {}
+        self._search = json.JSONDecoder(object_pairs_hook=self._note_repeated).decode
+
+    def _note_repeated(self, pairs: list[tuple[str, Any]]) -> None:
+        """Note the names that stand twice in an object."""
+        counts = Counter(name for name, _ in pairs)
+        self.repeated |= dict.fromkeys(name for name in counts if counts[name] > 1)
 
     def add(self, values: Iterable[bytes]) -> None:
         """Read records; those that are no objects count as records without a field."""
@@ -67,6 +76,8 @@ class _StreamSample:
                 record = msgspec.json.decode(text)
             except (Refusal, *FAILURES):
                 continue
+            with suppress(ValueError, RecursionError):
+                self._search(str(text, "utf-8"))
             if isinstance(record, dict):
                 self._add(record)
 
@@ -229,6 +240,17 @@ class FieldCheck:
         for valid, refused, records in zip(self._valid, self._refused, taken, strict=True):
             valid.add(records.valid)
             refused.add(records.refused)
+
+    def repeated(self) -> Iterator[str]:
+        """A sentence for each name that stands twice in an object of the records read here."""
+        names = dict.fromkeys(
+            name for sample in (*self._valid, *self._refused) for name in sample.repeated
+        )
+        for name in names:
+            yield (
+                f"{name!r} is twice in one object of the first records; the last value counts. "
+                "Later records are not searched for that."
+            )
 
     def lines(self) -> Iterator[str]:
         """For each field that valid records have, in how many it is, and an example."""

@@ -21,6 +21,7 @@ from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.capture import RuntimeStatus
 from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import DeadLetter
+from streameval.engine.first_records import FirstRecords, Unmatched
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, JoinWait, Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
@@ -63,6 +64,7 @@ class Loop:
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble = SourceTrouble(clock.monotonic)
         self._advice, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
+        self._repeated = Onsets("repeated_key", once=True)
         self._advised: dict[tuple[object, ...], float] = {}
         self._folded = Onsets("label_folded", once=True)
         self._fields = FieldCheck(parts.config, parts.schemas)
@@ -172,9 +174,14 @@ class Loop:
             ends=source.ends,
             durable=owner.durable,
             counted=owner.counted,
-            unmatched=() if first is None else self._fields.observe(first, self._clock.monotonic()),
+            unmatched=() if first is None else self._unmatched(first),
             unread=UnreadPartitions(0 if self._owned is None else self._owned.unread),
         )
+
+    def _unmatched(self, first: FirstRecords) -> tuple[Unmatched, ...]:
+        unmatched = self._fields.observe(first, self._clock.monotonic())
+        self._repeated.observe({text: {"advice": text} for text in self._fields.repeated()})
+        return unmatched
 
     def _published(self, snapshot: Snapshot, status: RuntimeStatus) -> None:
         self._publish(snapshot)

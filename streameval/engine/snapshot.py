@@ -145,6 +145,9 @@ class WebConfigHealth(msgspec.Struct, frozen=True, kw_only=True):
 _FEWEST: Final = 10
 """Number of interactions below which there is no advice."""
 
+_MANY: Final = 0.2
+"""Share of interactions above which users without a list are no exceptions."""
+
 
 class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Outcomes of the records of one stream.
@@ -155,15 +158,18 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
             at the start.
         open: records that wait for the end of their window.
         outside: counted interactions with items that their list did not show, since the start.
+        unlisted: orphans whose users had no list at all in the window before, since the start; 0
+            where interactions name their list.
     """
 
     name: str
     outcomes: Mapping[str, int]
     open: int
     outside: int
+    unlisted: int = 0
 
     def warning(self, *, by_request: bool) -> str | None:
-        """A warning if most of its interactions count in no list, or None.
+        """A warning if most of its interactions count in no list, or many users have none; or None.
 
         `by_request`: whether an interaction names its list; otherwise orphans are usual.
         """
@@ -178,11 +184,22 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         many = sum(lost.values())
         # Open interactions may still count; just after a start, all of them are open.
         if many < _FEWEST or many <= kept + self.open:
-            return None
+            return self._login_warning()
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in lost.items() if count)
         return (
             f"{self.name}: {many:,} of {many + kept:,} interactions count in no list ({reasons}): "
             "do the fields and types in [attribution] match the records?"
+        )
+
+    def _login_warning(self) -> str | None:
+        """A warning if many interactions are of users without a list, or None."""
+        joined = self.outcomes["counted"] + self.outcomes["orphan"]
+        if self.unlisted < _FEWEST or self.unlisted <= _MANY * joined:
+            return None
+        return (
+            f"{self.name}: {self.unlisted:,} of {joined:,} interactions are of users who were not "
+            "shown any list in the window before. If a login gives users another id, send one id "
+            'in both streams, or join by key = "request_id".'
         )
 
 

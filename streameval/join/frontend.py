@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import add
 from typing import Any, TypeAlias
 
 import msgspec
@@ -203,6 +204,7 @@ class JoinStats:
         self._names = names
         self._by_request = by_request
         self._gone = [OutcomeCounts() for _ in names]
+        self._gone_unlisted = [0 for _ in names]
         self._idle_timeouts = 0
         self._known: dict[Partition, JoinedState] = {}
 
@@ -216,6 +218,7 @@ class JoinStats:
         for partition, state in self._known.items():
             if joins.get(partition) is not state:
                 self._gone = _sums(self._gone, state.done())
+                self._gone_unlisted = [*map(add, self._gone_unlisted, state.joiner.unlisted)]
                 self._idle_timeouts += state.idle_timeouts
         self._known, totals = joins, self._gone
         for state in joins.values():
@@ -226,6 +229,8 @@ class JoinStats:
                 outcomes={outcome: getattr(total, outcome) for outcome in OUTCOMES},
                 open=sum(state.outcomes[number].open for state in joins.values()),
                 outside=total.outside,
+                unlisted=self._gone_unlisted[number]
+                + sum(state.joiner.unlisted[number] for state in joins.values()),
             )
             for number, (name, total) in enumerate(zip(self._names, totals, strict=True))
         ]

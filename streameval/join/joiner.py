@@ -138,6 +138,8 @@ class Joiner:
     Attributes:
         watermark: no earlier record is expected, microseconds; NEVER at first.
         outcomes: of the records of each stream.
+        unlisted: number of orphans of each stream whose users had no list in the window before,
+            since this object was made; no part of the state.
         listener: follows the records; None for nobody.
     """
 
@@ -145,6 +147,7 @@ class Joiner:
         self.rules = rules
         self.watermark = NEVER
         self.outcomes = [OutcomeCounts() for _ in range(max(streams) + 1)]
+        self.unlisted = [0] * len(self.outcomes)
         self.listener: Listener | None = None
         self._streams = streams
         self.items = ItemNumbers()
@@ -221,7 +224,7 @@ class Joiner:
             if lists:
                 self._wait(found, lists)
             else:
-                self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
+                self._refuse_orphan(found)
         rows = self.lists.between(begin, self._closing_time(watermark))
         uncountable = self._close(rows, count) if rows else ()
         self._drop(min(watermark, newest))
@@ -447,6 +450,12 @@ class Joiner:
             raise too_many_open("max_open", waiting, self.rules.max_open)
         if self.size > self.rules.max_bytes:
             raise too_many_open("max_bytes", self.size, self.rules.max_bytes)
+
+    def _refuse_orphan(self, found: Attributed) -> None:
+        records, row = self.interactions.at(found.row)
+        if self.rules.key == "user_item":
+            self.unlisted[found.stream] += not self.lists.by["users"].rows(records.keys[row])
+        self._refuse(found.stream, "orphan", records, row)
 
     def _refuse(self, stream: int, outcome: Outcome, records: OpenRecords, row: int) -> None:
         counts = self.outcomes[stream]
