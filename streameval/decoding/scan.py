@@ -17,7 +17,9 @@ from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.paths import is_plain
 from streameval.decoding.values import label_text
 from streameval.events import Batch
+from streameval.events.batch import select
 from streameval.events.lazy import LazyColumn
+from streameval.events.lines import LineBlock
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.kernel import Scanner, matches_of
 from streameval.statistics.matching import Search, matched
@@ -56,19 +58,17 @@ class RecordScanner:
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
-        columns, (users, event_ids, *labels), times = self._scanner.scan(values, False)  # noqa: FBT003  positions only
+        columns, (users, event_ids, *labels), times = self._scan(values)
         odd = np.frombuffer(columns[0], np.int64)
         if 2 * odd.size > len(values):
             # Most are read by the decoder, which need not read their lists a second time.
             return self._decoder.decode_many(values)
-        plain: Sequence[Any] = values
-        indices: Sequence[int] = range(len(values))
-        if odd.size:
-            indices = np.delete(np.arange(len(values)), odd).tolist()
-            plain = [values[index] for index in indices]
+        plain: Any = np.arange(len(values))
+        plain = np.delete(plain, odd) if odd.size else plain
         batch = Batch(
-            recommendations=(),
-            interactions=(),
+            # For now, where the lists are.
+            recommendations=plain,
+            interactions=plain,
             users=_named(*users) if any(users[1]) else None,
             times=np.frombuffer(times, np.int64) if self._has_time else None,
             event_ids=_named(*event_ids) if self._has_event_id else None,
@@ -77,37 +77,42 @@ class RecordScanner:
         texts = (_named(codes, list(map(label_text, names))) for codes, names in labels)
         dimensions = list(zip(*texts, strict=True))
         decoded = Decoded(
-            batch=self._with_lists(batch, plain),
+            batch=batch,
             dimensions=dimensions if labels else None,
-            indices=indices,
+            indices=plain.tolist() if odd.size else range(len(values)),
         )
-        if not odd.size:
-            return decoded
-        others = self._decoder.decode_many([values[index] for index in odd.tolist()])
-        # Their hits and lists in the form of the plain ones, none of which is read to join.
-        valid: list[Any] = [values[odd[index]] for index in others.indices]
-        batch = self._with_lists(matched(others.batch, self._search), valid)
-        return decoded.with_others(replace(others, batch=batch), odd.tolist())
-
-    def _with_lists(self, batch: Batch, values: Sequence[bytes]) -> Batch:
-        """The batch of these records, whose lists are read when somebody asks for them."""
-        return replace(
-            batch,
+        if odd.size:
+            others = self._decoder.decode_many([values[index] for index in odd.tolist()])
+            # Their hits and lists in the form of the plain ones, none of which is read to join.
+            rows: Any = odd[others.indices]
+            batch = matched(others.batch, self._search)
+            batch = replace(batch, recommendations=rows, interactions=rows)
+            decoded = decoded.with_others(replace(others, batch=batch), odd.tolist())
+            values = select(values, np.asarray(decoded.indices))
+        # The lists are read when somebody asks for them.
+        batch = replace(
+            decoded.batch,
             recommendations=LazyColumn(values, self._recommendations),
             interactions=LazyColumn(values, self._interactions),
         )
+        return replace(decoded, batch=batch)
 
     def _interactions(self, values: Sequence[bytes]) -> Sequence[Any]:
         return self._decoder.decode_many(values).batch.interactions
 
     def _recommendations(self, values: Sequence[bytes]) -> Sequence[Any]:
-        columns, ((codes, names),), _ = self._scanner.scan(values, True)  # noqa: FBT003  positions only
+        columns, ((codes, names),), _ = self._scan(values, are_items=True)
         if columns[0]:
             return self._decoder.decode_many(values).batch.recommendations
         ragged = Ragged.of_lengths(
             np.frombuffer(codes, np.int64), np.frombuffer(columns[3], np.int64)
         )
         return IdColumn(ragged, names if self._are_text else list(map(int, names)))
+
+    def _scan(self, values: Sequence[bytes | None], *, are_items: bool = False) -> Any:
+        if isinstance(values, LineBlock):
+            return self._scanner.scan_block(values.block, values.starts, values.stops, are_items)
+        return self._scanner.scan(values, are_items)
 
 
 def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:

@@ -168,7 +168,9 @@ class EventFrontend:
         if any(batch.keys is not None for batch in batches):
             every = (batch.keys or [None] * len(batch.values) for batch in batches)
             keys = [*chain.from_iterable(every)]
-        values = [*chain.from_iterable(batch.values for batch in batches)]
+        values = batches[0].values
+        if len(batches) > 1:
+            values = [*chain.from_iterable(batch.values for batch in batches)]
         return self._decoder.decode_many(values).voting(keys)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -57,11 +57,12 @@ from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits, row_na
 from streameval.events.columns import Columns, read
 from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
+from streameval.events.lines import LineBlock
 from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.events.rules import end_of
 from streameval.join.options import OutcomeCounts
 from streameval.join.tables import Attribution, Stream, join_streams
-from streameval.sources.files import NdjsonFile, first_record, numbered
+from streameval.sources.files import NdjsonFile, first_record
 from streameval.sources.opening import expand, size
 from streameval.sources.remote import is_remote
 from streameval.statistics.matching import Search
@@ -506,21 +507,20 @@ class Lines:
         if search not in self._decoders:
             self._decoders[search] = Decoder(self._fields, self._labels, search)
         decoder = self._decoders[search]
-        partition = Partition(part, 0)
         try:
             while not file.finished:
-                start = file.lines_read
-                for (batch,) in grouped([numbered(partition, file.read(), start)], AT_ONCE):
-                    self._note_fields(batch.values)
+                read = file.read()
+                self._note_fields(cast("LineBlock", read.values).block)
+                for (batch,) in grouped([read], AT_ONCE):
                     # No name holds the events, or the next ones would not get their memory.
                     yield Events(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:
             file.close()
 
-    def _note_fields(self, values: Sequence[bytes | None]) -> None:
+    def _note_fields(self, block: bytes) -> None:
         """Note which of the settings some record has a field for, by its text."""
         for setting, name in [*self._unseen]:
-            if any(value is not None and name in value for value in values):
+            if name in block:
                 self.used.add(setting)
                 self._unseen.remove((setting, name))
 

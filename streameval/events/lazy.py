@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final
 
-from streameval.events.batch import IntArray
+from streameval.events.batch import IntArray, select
 
 _FEW: Final = 16
 """Rows that are read at once, because it takes as long as reading the first one."""
@@ -65,7 +66,7 @@ class LazyColumn(Sequence[Any]):
 
     def take(self, rows: IntArray) -> LazyColumn:
         """These rows, in this order."""
-        return self._of([self.sources[row] for row in rows.tolist()])
+        return self._of(select(self.sources, rows))
 
     def rows(self, start: int, stop: int) -> LazyColumn:
         """The rows start, ..., stop - 1."""
@@ -75,8 +76,28 @@ class LazyColumn(Sequence[Any]):
         """These rows, then those of others."""
         parts = (self, *others)
         if all(isinstance(part, LazyColumn) and part.read == self.read for part in parts):
-            return self._of([*chain.from_iterable(part.sources for part in parts)])
+            return self._of(_Chained([part.sources for part in parts]))
         return [*chain.from_iterable(parts)]
 
     def _of(self, sources: Sequence[Any]) -> LazyColumn:
         return LazyColumn(sources, self.read)
+
+
+class _Chained(Sequence[Any]):
+    """Sequences one after the other, whose items are made when someone asks for them."""
+
+    def __init__(self, parts: Sequence[Sequence[Any]]) -> None:
+        self._parts = parts
+        self._starts = [0, *accumulate(map(len, parts))]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return [self[at] for at in range(*row.indices(len(self)))]
+        part = bisect_right(self._starts, row) - 1
+        return self._parts[part][row - self._starts[part]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain.from_iterable(self._parts)

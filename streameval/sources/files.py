@@ -11,12 +11,13 @@ import os
 import select
 import stat
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -26,6 +27,7 @@ from streameval.sources.opening import decompress, open_descriptor, size, unread
 from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
 from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
+from streameval.statistics.kernel import block_lines
 
 _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -52,6 +54,7 @@ class NdjsonFile:
 
     def __init__(self, path: str, *, grows: bool = False) -> None:
         self.path = path
+        self.partition = Partition(path, 0)
         self.bytes_read = 0
         self.lines_read = 0
         self.finished = False
@@ -59,44 +62,49 @@ class NdjsonFile:
         self._grows = grows
         self._damage: SourceError | None = None
         self._descriptor = open_descriptor(path)
-        self._lists = self._lists_of_lines(decompress(path, self._blocks()))
+        self._wholes = self._with_newlines(decompress(path, self._blocks()))
 
     def fileno(self) -> int:
         """The descriptor, for polling."""
         return self._descriptor
 
-    def read(self) -> list[bytes]:
+    def read(self) -> RecordBatch:
         """The lines completed by the next read of the file, without their newlines.
 
-        Empty if a line is still incomplete, and at the end. Waits until a pipe has data.
+        The offset of a line is the number of lines before it; blank lines have one, and are left
+        out. Empty if a line is still incomplete, and at the end. Waits until a pipe has data.
         """
         if self._damage is not None:
             raise self._damage
         try:
-            lines = next(self._lists, None)
+            block = next(self._wholes, None)
         except SourceError as error:
             self._damage = error
             raise
-        if lines is None:
-            self.finished = True
-            return []
-        if lines and not self.lines_read:
-            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
-        self.lines_read += len(lines)
-        return lines
+        self.finished = block is None
+        is_marked = block and not self.lines_read and block.startswith(_BYTE_ORDER_MARK)
+        start = len(_BYTE_ORDER_MARK) if is_marked else 0
+        values, offsets, self.lines_read = block_lines(block or b"", start, self.lines_read)
+        return RecordBatch(
+            partition=self.partition,
+            values=values,
+            offsets=offsets,
+            next_offset=self.lines_read,
+        )
 
-    def _lists_of_lines(self, blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
+    def _with_newlines(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """Blocks of whole lines, perhaps with a part of the next one; empty without a whole one."""
         begun, size = list[bytes](), 0
         for block in blocks:
-            newlines = block.count(b"\n") if block.isspace() and not any(begun) else 0
-            # A few bytes can hold gigabytes of blank lines.
-            lines = [b""] * (newlines + 1) if newlines else block.split(b"\n")
-            begun.append(lines.pop())
-            size = len(begun[-1]) + (0 if lines else size)
-            if lines:
-                lines[0] = b"".join(begun[:-1]) + lines[0]
-                del begun[:-1]
-            yield lines
+            begun.append(block)
+            size += len(block)
+            end = block.rfind(b"\n") + 1
+            if end:
+                size = len(block) - end
+                whole, begun = b"".join(begun), [block[end:]] if size else []
+                yield whole
+            else:
+                yield b""
             if size > LONGEST_LINE:
                 problem = f"line {self.lines_read + 1:,} is longer than {LONGEST_LINE:,} bytes"
                 raise SourceError(self.path, problem, "write one record per line")
@@ -106,7 +114,7 @@ class NdjsonFile:
         if self._grows and not is_blank and _fields(record) is None:
             self.unfinished = len(last)
         elif last:
-            yield [last]
+            yield last + b"\n"
 
     def close(self) -> None:
         """Close the file; may be called twice."""
@@ -131,7 +139,7 @@ def lines(path: str) -> Iterator[bytes]:
     file = NdjsonFile(path)
     try:
         while not file.finished:
-            yield from (line for line in filter(None, file.read()) if not line.isspace())
+            yield from filter(None, file.read().values)
     finally:
         file.close()
 
@@ -258,17 +266,18 @@ class FilesSource:
             self._files.append(NdjsonFile(path, grows=growing))
 
     def _batch(self, file: NdjsonFile) -> RecordBatch | None:
-        partition = Partition(file.path, 0)
         before = file.lines_read
-        read = file.read()
+        batch = file.read()
         if file.finished:
-            self._end(file, partition)
-        start = max(before, self._positions.get(partition, 0))
-        lines = read[start - before :]
-        return numbered(partition, lines, start) if lines else None
+            self._end(file)
+        start = max(before, self._positions.get(file.partition, 0))
+        if file.lines_read <= start:
+            return None
+        unread = bisect_left(batch.offsets, start)
+        return batch.piece(unread, len(batch.values), batch.next_offset)
 
-    def _end(self, file: NdjsonFile, partition: Partition) -> None:
-        position = self._positions.get(partition, 0)
+    def _end(self, file: NdjsonFile) -> None:
+        position = self._positions.get(file.partition, 0)
         if file.lines_read < position:
             problem = f"has only {file.lines_read} lines, but {position} were read before"
             raise SourceError(file.path, problem, "restore the file that was read before")
@@ -278,26 +287,10 @@ class FilesSource:
                 "without a line end): the next start reads it."
             )
         # Replaced, never changed: a status holds it.
-        self._ends = {**self._ends, partition: file.lines_read}
+        self._ends = {**self._ends, file.partition: file.lines_read}
         self._bytes_of_ended += file.bytes_read
         self._files.remove(file)
         file.close()
-
-
-def numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
-    """Lines as records, the first at offset `start`; blank lines only advance the offset."""
-    numbers = range(start, start + len(lines))
-    values, offsets = lines, cast("Sequence[int]", numbers)
-    # A line without white space around it is not copied.
-    contents = [*map(bytes.strip, lines)]
-    if not all(contents):
-        values, offsets = [*compress(lines, contents)], [*compress(numbers, contents)]
-    return RecordBatch(
-        partition=partition,
-        values=values,
-        offsets=offsets,
-        next_offset=numbers.stop,
-    )
 
 
 def first_record(paths: Sequence[str]) -> Mapping[str, msgspec.Raw]:

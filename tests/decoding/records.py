@@ -17,6 +17,7 @@ from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.rows import RowDecoder, plain_row
 from streameval.events import Batch, Event, Matches, columns_of
+from streameval.events.lines import LineBlock
 from streameval.statistics.matching import Search, hits_of
 
 FIELDS = [
@@ -193,7 +194,7 @@ def assert_as_alone(
 ) -> None:
     """Check that a batch is decoded as the general decoder decodes each of its records.
 
-    By the scanner, and without it.
+    By the scanner, and without it; as objects, and as lines of a block.
     """
     search, general = Search(depth=3), GeneralDecoder(fields, labels)
     alone = [None if value is None else general.decode(value) for value in values]
@@ -215,6 +216,17 @@ def assert_as_alone(
         assert (many.times is None) == (fields.time is None)
         assert (many.dimensions is None) == (not labels)
         assert (many.event_ids is None) == (fields.event_id is None)
+        if None not in values:
+            of_block = decoder.decode_many(_block([value for value in values if value is not None]))
+            assert rows_of(of_block) == rows_of(many)
+            assert of_block.invalid == many.invalid
+            assert_alike(hits_of(of_block.batch, search), hits_of(events, search))
+
+
+def _block(lines: Sequence[bytes]) -> LineBlock:
+    """These lines, between other bytes."""
+    edges = np.cumsum([1, *map(len, lines)], dtype=np.int64)
+    return LineBlock(b"{" + b"".join(lines) + b"}", edges[:-1], edges[1:])
 
 
 def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:

@@ -43,6 +43,7 @@ def kernel() -> Iterator[Callable[[Case], None]]:
         for module in kernels:
             draw = random.Random(seed)
             stress.check_batch(module, draw, kind)
+            stress.check_lines(module, draw)
             _check_interrupted(module, draw, kind, seconds)
 
     try:

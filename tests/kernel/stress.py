@@ -236,6 +236,26 @@ def check_scan(kernel: Any, draw: random.Random) -> int:
     return len(plain)
 
 
+def check_lines(kernel: Any, draw: random.Random) -> None:
+    """Compare the lines of a block, and the records in them, with lines that are split."""
+    values = [record(draw) if draw.random() < _HALF else b"\r" for _ in range(draw.choice((0, 20)))]
+    block = b"\n".join([b"", *values, b"no line"])
+    lines = dict(enumerate(block.split(b"\n")[:-1]))
+    numbers = [number for number, line in lines.items() if line.strip()]
+    expected = [lines[number] for number in numbers]
+    *columns, count = kernel.lines_of(block, 0)
+    starts, stops, found = (array("q", column) for column in columns)
+    read = [block[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    if read != expected or found.tolist() != numbers or count != len(lines):
+        raise AssertionError(block, read, found, count)
+    if hasattr(kernel, "Scanner"):
+        scanner = kernel.Scanner(NAMES, "s", _ARE_TEXT, 19, 18, 9, not _ITEMS)
+        for are_items in (_ITEMS, not _ITEMS):
+            records = scanner.scan_block(block, starts, stops, are_items)
+            if records != scanner.scan(expected, are_items):
+                raise AssertionError(block, records)
+
+
 def _parsed(value: bytes) -> dict[str, Any]:
     """The fields of a record, with exact numbers."""
     fields: dict[str, Any] = json.loads(
@@ -276,6 +296,7 @@ def main(path: str, seed: str, batches: str) -> None:
     for _ in range(int(batches)):
         check_batch(kernel, draw, draw.choice(("text", "integer")))
         scanned += check_scan(kernel, draw)
+        check_lines(kernel, draw)
     if not scanned:
         raise AssertionError(batches)
 

@@ -346,6 +346,17 @@ for allocations in range(400):
     finally:
         _testcapi.remove_mem_hooks()
     assert scanned in (None, scanner.scan(values, allocations % 2))
+    block, of_block = b"\\n".join([*values, b""]), None
+    _testcapi.set_nomemory(allocations, allocations + 1)
+    try:
+        *bounds, count = kernel.lines_of(block, 0)
+        of_block = scanner.scan_block(block, *bounds[:2], allocations % 2)
+    except MemoryError:
+        failures += 1
+    finally:
+        _testcapi.remove_mem_hooks()
+    lines = [line for line in block.split(b"\\n") if line.strip()]
+    assert of_block in (None, scanner.scan(lines, allocations % 2))
 print(failures)
 """
 
@@ -364,8 +375,15 @@ def test_records_are_scanned_as_json_and_the_twin_read_them(compiled: ModuleType
     assert sum(scanned) > _BATCHES
 
 
+def test_lines_are_found_as_they_are_split(kernel: ModuleType) -> None:
+    draw = random.Random("lines")
+    for _ in range(_BATCHES):
+        stress.check_lines(kernel, draw)
+
+
 _AT_THE_END = """
 import ctypes, mmap, random, sys
+from array import array
 sys.path.insert(0, sys.argv[1])
 from tests.kernel import stress
 kernel, draw = stress.extension(sys.argv[2]), random.Random(7)
@@ -393,6 +411,10 @@ for whole in [*records, time]:
         for scan in (scanner.scan, moments.scan):
             expected = scan([whole[:size]], size % 2)
             assert scan([at_the_end(whole[:size])], size % 2) == expected
+        block, bounds = whole[:size] + b"\\n" + whole[:size], [array("q", [at]) for at in (0, size)]
+        assert kernel.lines_of(at_the_end(block), 0) == kernel.lines_of(block, 0)
+        scanned = scanner.scan_block(at_the_end(whole[:size]), *bounds, size % 2)
+        assert scanned == scanner.scan([whole[:size]], size % 2)
 print(len(records))
 """
 

@@ -12,16 +12,21 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeAlias
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streameval.events.errors import SourceError
-from streameval.events.records import Partition
+from streameval.events.records import Partition, RecordBatch
+from streameval.sources import files
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
+from tests.effort import many_examples
 
 Compress: TypeAlias = Callable[[bytes], bytes]
 
@@ -57,6 +62,33 @@ def _written(path: Path, content: bytes) -> str:
 )
 def test_a_file_has_these_lines(tmp_path: Path, content: bytes, expected: list[bytes]) -> None:
     assert list(lines(_written(tmp_path / "events", content))) == expected
+
+
+_PIECES = ["a", '{"b": 1}', "\r", " ", "\t\v\f", "\0", "\x1c", "é", "\ufeff", *["\n"] * 4]
+_FORMS: st.SearchStrategy[Compress] = st.sampled_from([bytes, gzip.compress])
+
+
+@many_examples()
+@given(st.lists(st.sampled_from(_PIECES)), st.integers(1, 9), _FORMS, st.integers(0, 1))
+def test_cut_anywhere_a_file_has_the_lines_of_its_text(
+    pieces: list[str], block: int, compress: Compress, start: int
+) -> None:
+    content = "".join(pieces).encode()
+    expected = content.removesuffix(b"\n").split(b"\n") if content else []
+    expected[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in expected[:1]]
+    start = min(start, len(expected))
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_BLOCK", block)
+        path = _written(Path(folder) / "events", compress(content))
+        log = Partition(path, 0)
+        with _opened(path, start={log: start}) as source:
+            batches = list[RecordBatch]()
+            while not source.status.finished:
+                batches += source.poll(0.1)
+            assert source.status.ends == {log: len(expected)}
+    read = [pair for batch in batches for pair in zip(batch.offsets, batch.values, strict=True)]
+    assert read == [pair for pair in enumerate(expected) if pair[0] >= start and pair[1].strip()]
+    assert not batches or batches[-1].next_offset == len(expected)
 
 
 class Form(NamedTuple):
@@ -195,7 +227,7 @@ def test_a_silent_pipe_does_not_block_other_files(tmp_path: Path) -> None:
     silent = os.open(pipe, os.O_RDWR)
     with _opened(str(pipe), path) as source:
         batches = list(source.poll(5)) + list(source.poll(0))
-        assert [batch.values for batch in batches] == [[b"a"]]
+        assert [[*batch.values] for batch in batches] == [[b"a"]]
         assert not source.status.finished
     os.close(silent)
 

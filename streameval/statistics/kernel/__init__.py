@@ -16,6 +16,7 @@ import numpy as np
 from streameval.events import Matches
 from streameval.events.batch import IntArray
 from streameval.events.ids import IdKind
+from streameval.events.lines import LineBlock
 from streameval.events.ragged import Ragged
 from streameval.statistics.kernel.interface import BLOCK, INTERFACE, Columns
 
@@ -39,11 +40,13 @@ KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "pyth
 
 if TYPE_CHECKING or not COMPILED:
     from streameval.statistics.kernel.pure import Block
+    from streameval.statistics.kernel.pure import lines_of as _lines_of
     from streameval.statistics.kernel.pure import match as _match
     from streameval.statistics.kernel.pure import match_codes as _match_codes
 else:
     _compiled = import_module(_COMPILED)
-    Block, _match, _match_codes = _compiled.Block, _compiled.match, _compiled.match_codes
+    Block, _lines_of = _compiled.Block, _compiled.lines_of
+    _match, _match_codes = _compiled.match, _compiled.match_codes
 
 Scanner: Final[Any] = import_module(_COMPILED).Scanner if COMPILED else None
 """Reads records of JSON into columns; None where nothing is compiled.
@@ -54,7 +57,8 @@ unit of the time or "", whether ids are text, the longest list, the most interac
 `scan(values, are_items)` gives, for the plain records of a sequence in their order: the columns of
 `match`, with the places of all other records as `odd`; the codes and names of the users, the event
 ids and each label; and the times in microseconds. With `are_items`, there are only `odd`, the
-lengths of the lists, and the codes and names of their items.
+lengths of the lists, and the codes and names of their items. `scan_block(block, starts, stops,
+are_items)` gives the same for records between bounds of a block.
 """
 
 WHOLE: Final = sys.maxsize
@@ -72,6 +76,7 @@ __all__ = [
     "WHOLE",
     "Block",
     "Scanner",
+    "block_lines",
     "match",
     "match_codes",
     "match_of_row",
@@ -129,6 +134,28 @@ def match_codes(lists: Ragged, interactions: Ragged, depth: int, *, every: bool)
     )
     columns = _match_codes(*shown, *acts, depth, every)
     return matches_of(columns, depth, every)
+
+
+def block_lines(block: bytes, start: int, first: int) -> tuple[LineBlock, Sequence[int], int]:
+    r"""The lines of a block that are not blank, their numbers, and the number of the next line.
+
+    A line ends with a newline; what follows the last one is no line.
+
+    Args:
+        block: the bytes.
+        start: where the first line starts.
+        first: the number of the first line.
+
+    Example:
+        >>> lines, numbers, behind = block_lines(b"a\n \nbc\nd", 0, 7)
+        >>> [*lines], numbers, behind
+        ([b'a', b'bc'], [7, 9], 10)
+    """
+    *columns, count = _lines_of(block, start)
+    starts, stops, numbers = (np.frombuffer(column, np.int64) for column in columns)
+    are_all = numbers.size == count
+    offsets = range(first, first + count) if are_all else (numbers + first).tolist()
+    return LineBlock(block, starts, stops), offsets, first + count
 
 
 def matches_of(columns: Columns, depth: int, every: bool) -> Matches:  # noqa: FBT001  as `Block`

@@ -2,7 +2,7 @@
 
 from typing import Final, TypeAlias
 
-INTERFACE: Final = 7
+INTERFACE: Final = 8
 """Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
 
 BLOCK: Final = 512

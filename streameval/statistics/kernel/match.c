@@ -412,6 +412,7 @@ static int add_block(PyObject *module) {
 static PyMethodDef functions[] = {
     {"match", match, METH_VARARGS, NULL},
     {"match_codes", match_codes, METH_VARARGS, NULL},
+    {"lines_of", lines_of, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_block}, {0, NULL}};

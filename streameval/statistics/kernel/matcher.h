@@ -10,9 +10,10 @@
 
 /* In scan.c. */
 int add_scanner(PyObject *module);
+PyObject *lines_of(PyObject *module, PyObject *arguments);
 
 /* Raised with every change of what Python sees; a kernel of another number is not used. */
-#define INTERFACE 7
+#define INTERFACE 8
 #define LARGEST_GAIN 0x1p1000
 
 enum { COLUMNS = 11, MATCHED = 10, FEWEST = 64, FEWEST_BITS = 5 };

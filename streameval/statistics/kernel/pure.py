@@ -78,6 +78,20 @@ def match_codes(
     return match(lists, interactions, "integer", depth, every, True)  # noqa: FBT003  no order by name
 
 
+def lines_of(block: bytes, start: int) -> tuple[bytes, bytes, bytes, int]:
+    """See `streameval.statistics.kernel.block_lines`."""
+    starts, stops, numbers = array("q"), array("q"), array("q")
+    *lines, _ = block[start:].split(b"\n")
+    for number, line in enumerate(lines):
+        stop = start + len(line)
+        if line and not line.isspace():
+            starts.append(start)
+            stops.append(stop)
+            numbers.append(number)
+        start = stop + 1
+    return starts.tobytes(), stops.tobytes(), numbers.tobytes(), len(lines)
+
+
 class Block:
     """Rows that were taken one by one; see `streameval.statistics.kernel.Block`."""
 

@@ -550,16 +550,17 @@ static int add_items(Scan *scan) {
     return append_whole(&scan->matcher, LENGTH, scan->shown.size);
 }
 
-static int scan_value(Scan *scan, PyObject *value, Py_ssize_t place, int are_items) {
-    Outcome outcome = REFUSED;
-    if (PyBytes_CheckExact(value)) {
-        const uint8_t *bytes = (const uint8_t *)PyBytes_AsString(value);
-        Cursor cursor = {bytes, bytes + PyBytes_Size(value)};
-        outcome = read_record(scan, &cursor);
-        if (outcome == TAKEN && !are_items) outcome = match_record(scan);
-    }
+static int scan_bytes(Scan *scan, Cursor record, Py_ssize_t place, int are_items) {
+    Outcome outcome = read_record(scan, &record);
+    if (outcome == TAKEN && !are_items) outcome = match_record(scan);
     if (outcome == TAKEN) return are_items ? add_items(scan) : add_row(scan);
     return outcome == FAILED ? -1 : append_whole(&scan->matcher, ODD, place);
+}
+
+static int scan_value(Scan *scan, PyObject *value, Py_ssize_t place, int are_items) {
+    if (!PyBytes_CheckExact(value)) return append_whole(&scan->matcher, ODD, place);
+    const uint8_t *bytes = (const uint8_t *)PyBytes_AsString(value);
+    return scan_bytes(scan, (Cursor){bytes, bytes + PyBytes_Size(value)}, place, are_items);
 }
 
 /* Texts as Python's; an empty or absent one is None. */
@@ -603,23 +604,103 @@ static void free_scan(Scan *scan) {
     release(&scan->matcher);
 }
 
+static Scan scan_of(const Scanner *scanner) {
+    return (Scan){.scanner = scanner, .matcher = {.depth = scanner->depth, .every = scanner->every}};
+}
+
+/* What was read, if all of it was; frees it. */
+static PyObject *take_result(Scan *scan, int is_done, int are_items) {
+    PyObject *columns = is_done ? take_columns(&scan->matcher, MATCHED) : NULL, *result = NULL;
+    int first = are_items ? SHOWN : USER, end = are_items ? SHOWN + 1 : scan->scanner->count;
+    PyObject *codes = columns ? codes_of(scan, first, end) : NULL;
+    if (columns) result = Py_BuildValue("(NNN)", columns, codes, bytes_of(&scan->times));
+    free_scan(scan);
+    return result;
+}
+
 static PyObject *scanner_scan(PyObject *self, PyObject *arguments) {
-    const Scanner *scanner = (const Scanner *)self;
-    PyObject *values, *result = NULL;
+    PyObject *values;
     int are_items;
     if (!PyArg_ParseTuple(arguments, "Op", &values, &are_items)) return NULL;
     /* Its own reference to each record, as the collector may run code when the result is made. */
     if (!(values = PySequence_Tuple(values))) return NULL;
-    Scan scan = {.scanner = scanner, .matcher = {.depth = scanner->depth, .every = scanner->every}};
+    Scan scan = scan_of((const Scanner *)self);
     Py_ssize_t place = 0, count = PyTuple_Size(values);
     while (place < count && !scan_value(&scan, PyTuple_GetItem(values, place), place, are_items))
         place++;
-    PyObject *columns = place == count ? take_columns(&scan.matcher, MATCHED) : NULL;
-    int first = are_items ? SHOWN : USER, end = are_items ? SHOWN + 1 : scanner->count;
-    PyObject *codes = columns ? codes_of(&scan, first, end) : NULL;
-    if (columns) result = Py_BuildValue("(NNN)", columns, codes, bytes_of(&scan.times));
-    free_scan(&scan);
+    PyObject *result = take_result(&scan, place == count, are_items);
     Py_DECREF(values);
+    return result;
+}
+
+/* The records between these bounds of a block. */
+static int scan_block(Scan *scan, const Py_buffer *given, int are_items) {
+    const uint8_t *block = given[0].buf;
+    const int64_t *starts = given[1].buf, *stops = given[2].buf;
+    Py_ssize_t count = given[1].len / (Py_ssize_t)sizeof *starts;
+    if (given[2].len != given[1].len)
+        return PyErr_SetString(PyExc_ValueError, "starts and stops differ in number"), -1;
+    for (Py_ssize_t place = 0; place < count; place++) {
+        if (starts[place] < 0 || starts[place] > stops[place] || stops[place] > given[0].len)
+            return PyErr_SetString(PyExc_IndexError, "a record is outside of its block"), -1;
+        Cursor record = {block + starts[place], block + stops[place]};
+        if (scan_bytes(scan, record, place, are_items)) return -1;
+    }
+    return 0;
+}
+
+static PyObject *scanner_scan_block(PyObject *self, PyObject *arguments) {
+    Py_buffer given[3];
+    int are_items;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*p", &given[0], &given[1], &given[2], &are_items))
+        return NULL;
+    Scan scan = scan_of((const Scanner *)self);
+    PyObject *result = take_result(&scan, !scan_block(&scan, given, are_items), are_items);
+    for (int at = 0; at < 3; at++) PyBuffer_Release(&given[at]);
+    return result;
+}
+
+/* Lines. */
+
+static inline int is_space(uint8_t byte) {
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+enum { STARTS, STOPS, NUMBERS, LINE_COLUMNS };
+
+/* The number of whole lines from `at` on; bounds and numbers of those that are not blank. */
+static Py_ssize_t find_lines(const uint8_t *block, const uint8_t *at, const uint8_t *end,
+                             Column *columns) {
+    for (Py_ssize_t number = 0;; number++) {
+        const uint8_t *start = at;
+        while (at < end && *at != '\n' && is_space(*at)) at++;
+        int is_blank = at < end && *at == '\n';
+        const uint8_t *stop = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+        if (!stop) return number;
+        at = stop + 1;
+        if (is_blank) continue;
+        if (append(&columns[STARTS], (Value){.whole = start - block})) return -1;
+        if (append(&columns[STOPS], (Value){.whole = stop - block})) return -1;
+        if (append(&columns[NUMBERS], (Value){.whole = number})) return -1;
+    }
+}
+
+PyObject *lines_of(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Py_buffer block;
+    Py_ssize_t start, count = -1;
+    Column columns[LINE_COLUMNS] = {{0}};
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(arguments, "y*n", &block, &start)) return NULL;
+    const uint8_t *bytes = block.buf;
+    if (start < 0 || start > block.len)
+        PyErr_SetString(PyExc_IndexError, "the start is outside of the block");
+    else
+        count = find_lines(bytes, bytes + start, bytes + block.len, columns);
+    if (count >= 0)
+        result = Py_BuildValue("(NNNn)", bytes_of(&columns[STARTS]), bytes_of(&columns[STOPS]),
+                               bytes_of(&columns[NUMBERS]), count);
+    for (int at = 0; at < LINE_COLUMNS; at++) PyMem_Free(columns[at].values);
+    PyBuffer_Release(&block);
     return result;
 }
 
@@ -660,7 +741,11 @@ static void scanner_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static PyMethodDef methods[] = {{"scan", scanner_scan, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+    {"scan", scanner_scan, METH_VARARGS, NULL},
+    {"scan_block", scanner_scan_block, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
 static PyType_Slot slots[] = {
     {Py_tp_new, scanner_new}, {Py_tp_dealloc, scanner_dealloc}, {Py_tp_methods, methods}, {0, NULL},
 };
