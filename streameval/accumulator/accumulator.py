@@ -26,7 +26,7 @@ from streameval.accumulator.kinds.spec import Need
 from streameval.accumulator.plan import WHOLE, Asked, Plan, asked_metrics, make_plan
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
-from streameval.catalogue.context import Context, Given, check_kind, context_of
+from streameval.catalogue.context import AttributeInputs, Context, check_kind, context_of
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -156,7 +156,7 @@ class Accumulator:
         catalog: int | Collection[Id] | None = None,
         popularity: Popularity | None = None,
         similarity: Similarity | None = None,
-        attributes: Given | None = None,
+        attributes: AttributeInputs | None = None,
         examination: Sequence[float] | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,

@@ -252,9 +252,9 @@ def _searched(
     # The decoder has checked its ids, but they may be of the other kind.
     is_alike = matches is not None and kind == _kind_of_first(chain(recommendations, interactions))
     if matches is not None and is_alike and matches.covers(depth, every):
-        return matches, matches.odd.tolist()
+        return matches, matches.skipped.tolist()
     matches = match(recommendations, interactions, kind or "text", depth, every=every)
-    return matches, matches.odd.tolist()
+    return matches, matches.skipped.tolist()
 
 
 def _as_containers(recommendations: Any, interactions: Any) -> tuple[Any, Any]:

@@ -57,14 +57,14 @@ class Examination:
     def __init__(self, chances: Sequence[float]) -> None:
         if isinstance(chances, (str, bytes)) or not isinstance(chances, Iterable):
             raise MetricError(f"examination={chances!r:.80}: give the chance of each rank")
-        listed = [*chances]
-        if not 0 < len(listed) <= _MOST:
-            raise MetricError(f"examination has {len(listed):,} chances; give 1 to {_MOST:,}")
-        for rank, chance in enumerate(listed, 1):
+        chance_names = [*chances]
+        if not 0 < len(chance_names) <= _MOST:
+            raise MetricError(f"examination has {len(chance_names):,} chances; give 1 to {_MOST:,}")
+        for rank, chance in enumerate(chance_names, 1):
             if not is_number(chance) or not 0 < chance <= 1:
                 problem = f"the chance of rank {rank} is {chance!r:.80}"
                 raise MetricError(f"examination: {problem}; give a number above 0, at most 1")
-        self.chances = tuple(map(float, listed))
+        self.chances = tuple(map(float, chance_names))
 
     def at(self, ranks: IntArray) -> FloatArray:
         """The chance of each rank, shape (n,). Ranks begin with 1."""
@@ -83,11 +83,11 @@ Catalog: TypeAlias = int | frozenset[Id]
 """The number of items, or their ids."""
 
 
-Given: TypeAlias = Mapping[str, Attribute | Labelled]
+AttributeInputs: TypeAlias = Mapping[str, Attribute | Labelled]
 """Name -> an attribute, or the values of items."""
 
 
-def attributes_of(attributes: Given | None) -> tuple[tuple[str, Attribute], ...]:
+def attributes_of(attributes: AttributeInputs | None) -> tuple[tuple[str, Attribute], ...]:
     """Attributes by name, in alphabetical order.
 
     Raises:
@@ -236,7 +236,7 @@ def context_of(
     catalog: Any,
     popularity: Popularity | None,
     similarity: Similarity | None,
-    attributes: Given | None,
+    attributes: AttributeInputs | None,
     examination: Sequence[float] | None,
     time_zone: str | None = None,
 ) -> Context:

@@ -55,7 +55,9 @@ class Convention(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def spellings(self) -> Mapping[str, str]:
         """The names of the system that are not the catalogue's -> the catalogue's name."""
-        pairs = ((theirs, ours) for theirs, (ours, _) in self.names.items() if theirs != ours)
+        pairs = (
+            (peer_name, ours) for peer_name, (ours, _) in self.names.items() if peer_name != ours
+        )
         return {**dict(pairs), **self.aliases}
 
 

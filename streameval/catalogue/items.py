@@ -146,8 +146,8 @@ class Similarity:
         rows = vectors if vectors is not None else matrix
         if rows is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
-        listed: Any = ids
-        if not isinstance(listed, Iterable) or isinstance(listed, (str, bytes)):
+        id_list: Any = ids
+        if not isinstance(id_list, Iterable) or isinstance(id_list, (str, bytes)):
             raise MetricError(f"similarity: ids={ids!r:.80}; give the id of each row")
         self._pairs: Mapping[tuple[Id, Id], float] | None = None
         self.ids, items = ids_of_input("similarity", ids)
@@ -304,8 +304,8 @@ class Attribute:
         """The items that have a value."""
         if value not in self._groups:
             inside = value not in self._unknown
-            listed = (item for item, values in self._items.items() if (value in values) is inside)
-            self._groups[value] = ItemGroup(frozenset(listed), inside)
+            members = (item for item, values in self._items.items() if (value in values) is inside)
+            self._groups[value] = ItemGroup(frozenset(members), inside)
         return self._groups[value]
 
     def __contains__(self, item: Id) -> bool:

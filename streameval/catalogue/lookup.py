@@ -175,8 +175,8 @@ def _shared(definition: Definition) -> Iterator[Parameter]:
     if outcomes:
         yield Parameter("type", "")
     # A catalogue of all items does not fit a part of them, nor do weights of whole lists.
-    whole = definition.weighted or ratio or "catalog" in definition.inputs
-    if ranked or (of_event and not whole and AMONG not in definition.parameters):
+    needs_all_items = definition.weighted or ratio or "catalog" in definition.inputs
+    if ranked or (of_event and not needs_all_items and AMONG not in definition.parameters):
         yield Parameter(AMONG, "")
     if definition.per == "list" and not of_event:
         yield Parameter("empty", definition.empty, ("skip", "zero", "nan", "error"))
@@ -235,12 +235,12 @@ def _unknown(text: str, known: Iterable[str]) -> MetricTextError:
         problem = f"{text!r} is no metric to count: every comparison of users has it; {remedy}."
         return MetricTextError(text, problem, known=names)
     # The whole catalogue would fill the screen.
-    listed = (
+    choices = (
         f"Known: {', '.join(names)}." if len(names) <= 40 else "`streameval metrics` lists all."
     )
     bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
     hint = suggestion(text, names) or suggestion(bare, names)
-    return MetricTextError(text, f"unknown metric {text!r}.{hint} {listed}", known=names)
+    return MetricTextError(text, f"unknown metric {text!r}.{hint} {choices}", known=names)
 
 
 @lru_cache(maxsize=_MOST_TEXTS)

@@ -92,13 +92,13 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return "k" in self.inputs or (statistic is not None and statistic.takes_k)
 
     @property
-    def whole(self) -> bool:
+    def reads_whole_list(self) -> bool:
         """Whether it reads the whole list, because k counts no ranks: then lists may be too short.
 
         Example:
             >>> from streameval.catalogue import parse
-            >>> parse("pap@5").definition.whole, parse("bpref@5").definition.whole
-            (True, False)
+            >>> [parse(text).definition.reads_whole_list for text in ("pap@5", "bpref@5")]
+            [True, False]
         """
         return "short" in self.parameters
 
@@ -307,8 +307,10 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             [True, False, False, False, False]
         """
         sums = self.definition.graded is not None and math.isinf(self.definition.bounds[1])
-        chosen = self.prefix is not None or "relevant" in self.options
-        return sums and self.needs_gains and not chosen and self.definition.relevant == "positive"
+        is_explicit = self.prefix is not None or "relevant" in self.options
+        return (
+            sums and self.needs_gains and not is_explicit and self.definition.relevant == "positive"
+        )
 
     @property
     def unit(self) -> str:
@@ -339,7 +341,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     @property
     def part_read(self) -> tuple[str, int | None]:
         """The part of each list that a metric of events reads: `among`, and the last rank."""
-        cut = self.among and "k" in self.definition.inputs and not self.definition.whole
+        cut = self.among and "k" in self.definition.inputs and not self.definition.reads_whole_list
         return self.among, self.k if cut else None
 
     @property

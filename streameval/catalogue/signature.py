@@ -181,8 +181,8 @@ class Parameter(msgspec.Struct, frozen=True):
         """What to give instead of a value that is not allowed."""
         kind, (low, high) = type(self.default), self.span
         if self.choices is not None:
-            listed = ", ".join(map(str, self.choices))
-            return None if value in self.choices else f"choose one of {listed}"
+            allowed = ", ".join(map(str, self.choices))
+            return None if value in self.choices else f"choose one of {allowed}"
         if self.percentiles is not None and isinstance(value, str):
             (least, most), percentile = self.percentiles, percentile_of(value)
             if percentile is not None and least < percentile < most:
@@ -290,13 +290,13 @@ def fields_of(
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of inputs and parameters; others may exist only for type checkers."""
-    plain = inspect.unwrap(function)
+    unwrapped = inspect.unwrap(function)
     names = {name for name in inspect.signature(function).parameters if name in INPUTS} - {"k"}
     names |= {*keywords_of(function)}
     try:
-        hints = {name: hint for name, hint in plain.__annotations__.items() if name in names}
+        hints = {name: hint for name, hint in unwrapped.__annotations__.items() if name in names}
         annotated: Any = SimpleNamespace(__annotations__=hints)
-        return typing.get_type_hints(annotated, plain.__globals__, include_extras=True)
+        return typing.get_type_hints(annotated, unwrapped.__globals__, include_extras=True)
     except NameError as error:
         problem = f"an annotation names {error.name!r}; import it outside of `if TYPE_CHECKING`"
         raise declaration_error(problem, function) from error

@@ -161,16 +161,16 @@ def _single_dcg(
     """
     ends = np.cumsum(np.bincount(rows.owner, minlength=rows.lists)).tolist()
     totals = np.zeros(rows.lists, np.float32)
-    for owner, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+    for index, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         rank, gains = rows.rank[start:end], rows.gain[start:end]
-        width = max(widths[owner], int(rank.max(initial=0)))
+        width = max(widths[index], int(rank.max(initial=0)))
         if width <= _WIDEST:
             row = np.zeros(width, gains.dtype)
             row[rank - 1] = gains
             rank, gains = np.arange(1, width + 1), row
         with np.errstate(over="ignore", invalid="ignore"):
             terms = (np.power(2, gains) - 1) / np.log(rank.astype(np.float32) + 1)
-            totals[owner] = np.sum(terms, dtype=np.float32)
+            totals[index] = np.sum(terms, dtype=np.float32)
     return totals
 
 
@@ -272,8 +272,8 @@ def replay_novelty(
 ) -> float | None:
     """`denominator=k` and `unit=share`; without repeats in the first `rows` items, or k."""
     items = _without_repeats(event.recommendations, rows or k)[:k]
-    listed = replace(event, recommendations=items)
-    return novelty(listed, k, popularity, denominator="k", unit="share")
+    recommended = replace(event, recommendations=items)
+    return novelty(recommended, k, popularity, denominator="k", unit="share")
 
 
 @instead_of("novelty", "replay_0_9")

@@ -26,7 +26,7 @@ from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, JoinWait, Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import StreamevalError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
 from streameval.join.state import JoinedState
 
@@ -240,7 +240,7 @@ class Loop:
 class OwnedShare:
     """An owner that logs changes of its share, and counts the partitions of other processes."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: PartitionOwner) -> None:
         self._owner = owner
         self._counts: dict[str, int] = {}
         self._mine: set[Partition] = set()
@@ -292,7 +292,7 @@ def _log_share(change: str, partitions: Collection[Partition]) -> None:
         emit(logging.INFO, f"partitions_{change}", count=len(names), partitions=text)
 
 
-def owner_of(parts: Assembly) -> Owner:
+def owner_of(parts: Assembly) -> PartitionOwner:
     """The owner of a source's partitions; joined logs are grouped under one partition."""
     options = parts.config.attribution
     if options is None:

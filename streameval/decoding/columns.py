@@ -30,7 +30,7 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
         tombstones: indices of the records without a value, ascending.
     """
 
-    whole: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
+    constants: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
 
     batch: Batch
     dimensions: Sequence[tuple[str, ...]] | None
@@ -78,8 +78,8 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
     def engaged(self) -> BoolArray:
         """Whether each event has interactions."""
         matches = self.batch.matches
-        if matches is not None and not matches.odd.size:
-            return np.asarray(matches.given > 0)
+        if matches is not None and not matches.skipped.size:
+            return np.asarray(matches.interaction_count > 0)
         if isinstance(self.batch.interactions, IdColumn):
             return np.asarray(self.batch.interactions.ragged.lengths > 0)
         return np.fromiter(map(bool, self.batch.interactions), np.bool_, len(self.batch))

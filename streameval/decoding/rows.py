@@ -125,7 +125,7 @@ class RowDecoder:
         lists: Sequence[Any] = batch.recommendations
         interactions: Sequence[Any] = batch.interactions
         matches = match(lists, interactions, self._kind, depth, every=every)
-        if self._are_text and matches.odd.size:
+        if self._are_text and matches.skipped.size:
             # Some may be odd for their integers alone.
             lists = list(map(_as_text, lists))
             interactions = list(map(_as_text, interactions))
@@ -167,7 +167,7 @@ class RowDecoder:
 
         The general decoder decodes them again, and says why they are invalid.
         """
-        odd = set[int]() if batch.matches is None else set(batch.matches.odd.tolist())
+        odd = set[int]() if batch.matches is None else set(batch.matches.skipped.tolist())
         if batch.times is not None:
             odd.update(outside_range(batch.times).tolist())
         if "gains" in self._names:

@@ -23,7 +23,7 @@ from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, f
 from streameval.evaluation.sources import EventSource, added
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
-from streameval.events.records import Owner, Partition
+from streameval.events.records import Partition, PartitionOwner
 from streameval.join.frontend import CopartitionedOwner, JoinStats
 from streameval.join.options import OutcomeCounts
 from streameval.join.state import JoinedState
@@ -174,7 +174,7 @@ class EngineCounts:
         return stats.health(self.ingest.partitions)
 
 
-def owner_from_start(config: Config, ingest: Ingest) -> Owner:
+def owner_from_start(config: Config, ingest: Ingest) -> PartitionOwner:
     """An owner that has each log read from where its source begins."""
     if config.attribution is None:
         return Positions()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overlo
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_of, parse
-from streameval.catalogue.context import Given as Attributes
+from streameval.catalogue.context import AttributeInputs as Attributes
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading

@@ -26,7 +26,7 @@ from streameval.events.errors import ProblemError, SourceError
 from streameval.events.extras import import_extra
 from streameval.sources.files import lines
 from streameval.sources.opening import content, size
-from streameval.sources.opening import whole as whole_content
+from streameval.sources.opening import read_all as whole_content
 from streameval.sources.remote import is_remote, object_reader
 
 ROWS: Final = 1 << 16

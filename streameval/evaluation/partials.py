@@ -21,7 +21,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
 from streameval.accumulator.inputs import check_same_inputs, check_same_zone
 from streameval.accumulator.kinds.experiment import PrePeriod
-from streameval.catalogue.context import TIME_ZONE, Given
+from streameval.catalogue.context import TIME_ZONE, AttributeInputs
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import absent_module
 from streameval.decoding.invalid import Refusal
@@ -103,7 +103,7 @@ class Known(TypedDict, total=False):
     catalog: int | Collection[Id] | None
     popularity: Popularity | None
     similarity: Similarity | None
-    attributes: Given | None
+    attributes: AttributeInputs | None
     examination: Sequence[float] | None
 
 

@@ -127,7 +127,7 @@ def _tie_keys(
         return np.broadcast_to(-np.arange(items), shape)
     if ties == "worst":
         keys = np.zeros(shape)
-        owners = interactions.owners(np.arange(interactions.values.size))
+        owners = interactions.list_indices(np.arange(interactions.values.size))
         keys[owners, interactions.values] = 1.0 if gains is None else gains
         return keys
     users = hashes_of(map(str, range(first, first + rows)))
@@ -150,7 +150,7 @@ def _best(part: Any, seen: Ragged | None, depth: int, tie: Array | None) -> tupl
     else:
         scores = part.astype(np.float64)
     if seen is not None:
-        scores[seen.owners(np.arange(seen.values.size)), seen.values] = -np.inf
+        scores[seen.list_indices(np.arange(seen.values.size)), seen.values] = -np.inf
     return _best_of_array(scores, depth, tie)
 
 
@@ -177,7 +177,7 @@ def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntAr
     """Found by the tensor's own library; only the best are copied from a device."""
     if seen is not None and seen.values.size:
         scores = scores.clone()
-        owners = seen.owners(np.arange(seen.values.size))
+        owners = seen.list_indices(np.arange(seen.values.size))
         # The tensors of indices are made beside the scores, without importing their library.
         where = [scores.new_tensor(column.tolist()).long() for column in (owners, seen.values)]
         scores[where[0], where[1]] = -np.inf

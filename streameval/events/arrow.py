@@ -68,10 +68,10 @@ def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> 
 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns with these names; recommendations and interactions are required."""
-    whole = as_table(table)
-    found = with_user_column(whole)
+    all_columns = as_table(table)
+    found = with_user_column(all_columns)
     for name in ("recommendations", "interactions"):
-        column_of(whole, name)
+        column_of(all_columns, name)
     return {name: column_of(found, name) for name in names if name in found.column_names}
 
 
@@ -189,7 +189,7 @@ def list_column(name: str, array: Any, *, optional: bool = False) -> IdColumn | 
 
 def flat_column(array: Any) -> list[Any]:
     """An Arrow array of one value per event; timestamps as microseconds since the epoch."""
-    values: list[Any] = in_microseconds(_given_column(array)).to_pylist()
+    values: list[Any] = in_microseconds(_user_column(array)).to_pylist()
     return values
 
 
@@ -278,13 +278,13 @@ def _is_list(kind: Any) -> bool:
 
 
 def _array(array: Any) -> Any:
-    column = _given_column(array)
+    column = _user_column(array)
     chunked = isinstance(column, _arrow().ChunkedArray)
     column = _plain(column)
     return column.combine_chunks() if chunked else column
 
 
-def _given_column(array: Any) -> Any:
+def _user_column(array: Any) -> Any:
     arrow = _arrow()
     make = arrow.chunked_array if isinstance(array, ArrowStream) else arrow.array
     return _convert(array, make, "an array")

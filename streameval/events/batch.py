@@ -40,10 +40,10 @@ _NO_FIELDS: Final = tuple(absent for _, absent in OPTIONAL_COLUMNS.values())
 class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Columns of one length: lists, arrays, ragged arrays, or sets of columns.
 
-    A column may be None. Attributes in `whole` are no columns: they stay as they are.
+    A column may be None. Attributes in `constants` are no columns: they stay as they are.
     """
 
-    whole: ClassVar[frozenset[str]] = frozenset()
+    constants: ClassVar[frozenset[str]] = frozenset()
     absent: ClassVar[Mapping[str, object]] = {}
     """Column -> its value in the rows of a part that lacks it; None by default."""
 
@@ -69,7 +69,7 @@ class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def _column_names(self) -> Iterator[str]:
-        return (name for name in self.__struct_fields__ if name not in self.whole)
+        return (name for name in self.__struct_fields__ if name not in self.constants)
 
     def _selected(self, rows: IntArray | slice) -> Self:
         columns = {name: select(getattr(self, name), rows) for name in self._column_names}
@@ -118,13 +118,13 @@ class Matches(NamedTuple):
 
     Attributes:
         depth: ranks that were searched.
-        every: whether an item is a hit at each of its places, not only at the first.
-        odd: rows that were not taken; they have no length, interactions or hits here.
+        every: whether an item is a hit at each of its ranks, not only at the first.
+        skipped: rows that were not taken; they have no length, interactions or hits here.
         interacted: distinct interactions of each row.
-        given: interactions of each row, with repeats.
+        interaction_count: interactions of each row, with repeats.
         length: items of each row, up to the depth.
-        owner: row of each hit, ascending.
-        place: its place in the list, from 0, ascending in a row.
+        list_index: row of each hit, ascending.
+        rank_index: its index in the list, from 0, ascending in a row.
         item: a number of each hit, equal for equal items of a row.
         gain: gain of each hit; empty if no interactions have gains.
         graded: rows whose interactions have gains, ascending.
@@ -133,12 +133,12 @@ class Matches(NamedTuple):
 
     depth: int
     every: bool
-    odd: IntArray
+    skipped: IntArray
     interacted: IntArray
-    given: IntArray
+    interaction_count: IntArray
     length: IntArray
-    owner: IntArray
-    place: IntArray
+    list_index: IntArray
+    rank_index: IntArray
     item: IntArray
     gain: FloatArray
     graded: IntArray
@@ -159,17 +159,17 @@ class Matches(NamedTuple):
 
     def take(self, rows: IntArray) -> Matches:
         """These rows, in this order."""
-        owner, hits = _spans(np.bincount(self.owner, minlength=self.length.size), rows)
+        list_index, hits = _spans(np.bincount(self.list_index, minlength=self.length.size), rows)
         sizes = np.zeros_like(self.interacted)
         sizes[self.graded] = self.interacted[self.graded]
         _, gains = _spans(sizes, rows)
         return self._replace(
-            odd=np.flatnonzero(np.isin(rows, self.odd)),
+            skipped=np.flatnonzero(np.isin(rows, self.skipped)),
             interacted=self.interacted[rows],
-            given=self.given[rows],
+            interaction_count=self.interaction_count[rows],
             length=self.length[rows],
-            owner=owner,
-            place=self.place[hits],
+            list_index=list_index,
+            rank_index=self.rank_index[hits],
             item=self.item[hits],
             gain=self.gain[hits] if self.gain.size and gains.size else self.gain[:0],
             graded=np.flatnonzero(sizes[rows]),
@@ -184,13 +184,15 @@ class Matches(NamedTuple):
         starts = np.cumsum([0, *(part.length.size for part in parts[:-1])]).tolist()
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("interacted", "given", "length", "place", "item", "gains")
+            for name in ("interacted", "interaction_count", "length", "rank_index", "item", "gains")
         }
-        for name in ("odd", "owner", "graded"):
+        for name in ("skipped", "list_index", "graded"):
             rows = zip(parts, starts, strict=True)
             columns[name] = np.concatenate([getattr(part, name) + start for part, start in rows])
         if any(part.graded.size for part in parts):
-            gains = [part.gain if part.gain.size else np.ones(part.owner.size) for part in parts]
+            gains = [
+                part.gain if part.gain.size else np.ones(part.list_index.size) for part in parts
+            ]
             columns["gain"] = np.concatenate(gains)
         return self._replace(**columns)
 
@@ -200,19 +202,19 @@ def _spans(sizes: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     taken = sizes[rows]
     ends = np.cumsum(sizes)
     shifts = ends[rows] - np.cumsum(taken)
-    owners = np.repeat(np.arange(rows.size), taken)
-    return owners, np.arange(owners.size) + shifts[owners]
+    list_indices = np.repeat(np.arange(rows.size), taken)
+    return list_indices, np.arange(list_indices.size) + shifts[list_indices]
 
 
 class ItemGroup(NamedTuple):
     """Items that belong together: those listed, or all others.
 
     Attributes:
-        listed: ids of items.
+        items: ids of items.
         inside: whether the listed items are the group; if not, all other items are.
     """
 
-    listed: frozenset[Id]
+    items: frozenset[Id]
     inside: bool = True
 
     def indices(self, items: Sequence[Id]) -> list[int]:
@@ -222,19 +224,19 @@ class ItemGroup(NamedTuple):
             >>> ItemGroup(frozenset("ab")).indices(["c", "a", "b"])
             [1, 2]
         """
-        listed, inside = self.listed, self.inside
-        return [index for index, item in enumerate(items) if (item in listed) is inside]
+        members, inside = self.items, self.inside
+        return [index for index, item in enumerate(items) if (item in members) is inside]
 
     def of(self, interactions: Interactions) -> Interactions:
         """The interactions with its items, with their gains and repeats."""
-        listed, inside = self.listed, self.inside
+        members, inside = self.items, self.inside
         if isinstance(interactions, Mapping):
             return {
                 item: gain
                 for item, gain in cast("Mapping[Id, float]", interactions).items()
-                if (item in listed) is inside
+                if (item in members) is inside
             }
-        return [item for item in interactions if (item in listed) is inside]
+        return [item for item in interactions if (item in members) is inside]
 
     def part(self, event: Event, last: int | None = None) -> Event:
         """The event with only the items of the group, which keep the ranks that they were shown at.
@@ -254,14 +256,14 @@ class ItemGroup(NamedTuple):
             indices = [index for index in indices if ranks[index] <= last]
         elif last is not None:
             indices = [index for index in indices if index < last]
-        listed, inside = self.listed, self.inside
+        members, inside = self.items, self.inside
         return msgspec.structs.replace(
             event,
             recommendations=[event.recommendations[index] for index in indices],
             interactions=self.of(event.interactions),
             positions=[index + 1 if ranks is None else ranks[index] for index in indices],
             scores=event.scores and [event.scores[index] for index in indices],
-            typed=tuple(each for each in event.typed if (each.item in listed) is inside),
+            typed=tuple(each for each in event.typed if (each.item in members) is inside),
             per_item=event.per_item
             and {
                 name: [values[index] for index in indices]

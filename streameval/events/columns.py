@@ -250,9 +250,9 @@ def _with_gains(
             for items, of_list, has in pairs
         ], None
     # Of the entries of one item of a row, the first stays, with their gain.
-    owners = ragged.spread(np.arange(len(ragged)))
-    order = np.lexsort((ragged.values, owners))
-    alike = (np.diff(owners[order]) == 0) & (np.diff(ragged.values[order]) == 0)
+    list_indices = ragged.spread(np.arange(len(ragged)))
+    order = np.lexsort((ragged.values, list_indices))
+    alike = (np.diff(list_indices[order]) == 0) & (np.diff(ragged.values[order]) == 0)
     again = alike & entries[order][1:]
     if not again.any():
         return GradedIds(ragged, interactions.names, gains), None
@@ -264,10 +264,10 @@ def _with_gains(
         rows = order[starts[group] : stop]
         by_item, hides_loss = combine_gains(((0, gain) for gain in gains[rows]), columns.combine)
         combined[group] = by_item[0]
-        hidden_losses[owners[rows[0]]] |= hides_loss
+        hidden_losses[list_indices[rows[0]]] |= hides_loss
     gains[order[starts]] = combined
     stay = np.sort(order[starts])
-    lengths = np.bincount(owners[stay], minlength=len(ragged))
+    lengths = np.bincount(list_indices[stay], minlength=len(ragged))
     once = Ragged.of_lengths(ragged.values[stay], lengths)
     return (
         GradedIds(once, interactions.names, gains[stay]),

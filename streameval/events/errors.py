@@ -268,21 +268,22 @@ class UnsavedStateError(StreamevalError):
     """The process ends before its last records are in a checkpoint.
 
     Attributes:
-        kept: place -> whether the store has an earlier checkpoint; None if it cannot be read.
+        has_earlier: partition as text -> whether the store has an earlier checkpoint; None if
+            it cannot be read.
     """
 
-    def __init__(self, kept: Mapping[str, bool | None], problem: str) -> None:
-        self.places, self.kept, self.problem = tuple(kept), kept, problem
-        bare = [place for place, earlier in kept.items() if earlier is False]
+    def __init__(self, has_earlier: Mapping[str, bool | None], problem: str) -> None:
+        self.has_earlier, self.problem = has_earlier, problem
+        bare = [location for location, earlier in has_earlier.items() if earlier is False]
         if bare:
             then = f"The store has no earlier checkpoint of {', '.join(bare)} to resume at"
-        elif None in kept.values():
+        elif None in has_earlier.values():
             then = "The next start resumes at the checkpoint before it, if the store still has one"
         else:
             then = "The next start resumes at the checkpoint before it"
         problem = problem.rstrip(".")
         super().__init__(
-            f"the last checkpoint of {', '.join(kept)} was not written: {problem}. {then}."
+            f"the last checkpoint of {', '.join(has_earlier)} was not written: {problem}. {then}."
         )
 
 

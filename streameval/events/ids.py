@@ -65,10 +65,9 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
         if kind is None:
             kind = id_kind
         if id_kind != kind:
-            here, there = _WITH_ARTICLE[id_kind], "text" if kind == "text" else "integers"
-            detail = (
-                f"{where}[{index}] is {item!r:.80}, {here}, but the ids counted here are {there}"
-            )
+            found, counted = _WITH_ARTICLE[id_kind], "text" if kind == "text" else "integers"
+            detail = f"{where}[{index}] is {item!r:.80}, {found}, but the ids counted here are"
+            detail = f"{detail} {counted}"
             remedy = "convert one side, for example with map(str, ...) or map(int, ...)"
             raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")
         converted.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))
@@ -90,9 +89,9 @@ def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[
     Raises:
         MetricError: instead of InvalidEventError.
     """
-    listed = list(ids)
+    id_list = list(ids)
     try:
-        kind = kind_of(listed[0], f"{name}[0]") if listed else None
-        return of_kind(kind, listed, name)
+        kind = kind_of(id_list[0], f"{name}[0]") if id_list else None
+        return of_kind(kind, id_list, name)
     except InvalidEventError as error:
         raise MetricError(f"{error.detail}.") from error

@@ -35,7 +35,7 @@ class LazyColumn(Sequence[Any]):
         self._column: Sequence[Any] | None = None
 
     @property
-    def whole(self) -> Sequence[Any]:
+    def column(self) -> Sequence[Any]:
         """The column, once it is read."""
         if self._column is None:
             self._column = self.read(self.sources)
@@ -52,9 +52,9 @@ class LazyColumn(Sequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         if self._column is None and len(self.sources) > _FEW:
             yield self[0]  # Some look at the first one only.
-            yield from [*self.whole][1:]
+            yield from [*self.column][1:]
         else:
-            yield from self.whole
+            yield from self.column
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Iterable) and [*self] == [*other]

@@ -51,10 +51,10 @@ def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemVal
 
 
 def _values(name: str, column: Any, items: int, padded: int) -> list[ItemValue]:
-    listed = column.tolist() if isinstance(column, np.ndarray) else column
-    if not isinstance(listed, (list, tuple)):
+    entries = column.tolist() if isinstance(column, np.ndarray) else column
+    if not isinstance(entries, (list, tuple)):
         raise _error(f"{name}: found {column!r:.80} instead of a list")
-    values = [*listed]
+    values = [*entries]
     if len(values) == padded:
         del values[items:]
     if len(values) != items:

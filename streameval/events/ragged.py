@@ -35,8 +35,8 @@ T = TypeVar("T")
 
 def is_list(value: object) -> bool:
     """Whether this is a flat collection: not text, a mapping, a table or a single number."""
-    listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
-    return listed and getattr(value, "ndim", 1) == 1
+    is_collection = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+    return is_collection and getattr(value, "ndim", 1) == 1
 
 
 class Ragged:
@@ -91,7 +91,7 @@ class Ragged:
         """Values per list, shape (lists,), repeated for each entry, shape (entries,)."""
         return np.repeat(per_list, self.lengths if self.width is None else self.width)
 
-    def owners(self, entries: IntArray) -> IntArray:
+    def list_indices(self, entries: IntArray) -> IntArray:
         """The index of the list of each of these entries."""
         if self.width:
             return entries // self.width
@@ -122,7 +122,7 @@ class Ragged:
         equal: BoolArray = self.lengths == others.lengths
         rows = np.flatnonzero(equal)
         first, second = self.take(rows), others.take(rows)
-        equal[rows[first.owners(np.flatnonzero(first.values != second.values))]] = False
+        equal[rows[first.list_indices(np.flatnonzero(first.values != second.values))]] = False
         return equal
 
     def between(self, start: int, stop: int | None) -> Ragged:
@@ -224,7 +224,7 @@ def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
 
     `padding`: the indices of the entries that are padding, ascending.
     """
-    rows = lists.owners(padding)
+    rows = lists.list_indices(padding)
     lengths: IntArray = lists.lengths - np.bincount(rows, minlength=len(lists))
     inside = padding - lists.offsets[rows] < lengths[rows]
     if inside.any():
@@ -300,8 +300,8 @@ class IdColumn(Sequence[list[Id]]):
 
     def named(self, codes: IntArray) -> list[Id]:
         """The ids of these codes."""
-        listed: list[int] = codes.tolist()
-        return list(listed) if self.names is None else [self.names[code] for code in listed]
+        code_list: list[int] = codes.tolist()
+        return list(code_list) if self.names is None else [self.names[code] for code in code_list]
 
     def indices_of(self, ids: frozenset[Id]) -> IntArray:
         """The indices of the entries that are one of these ids, ascending."""
@@ -309,8 +309,8 @@ class IdColumn(Sequence[list[Id]]):
         if self.names is not None:
             if ids.isdisjoint(self.names):
                 return _NO_INDICES
-            listed = [at for at, name in enumerate(self.names) if name in ids]
-            return np.flatnonzero(np.isin(values, listed))
+            indices = [at for at, name in enumerate(self.names) if name in ids]
+            return np.flatnonzero(np.isin(values, indices))
         if values.dtype.kind in "iu":
             integers = [item_id for item_id in ids if type(item_id) is int]
             if not values.size or max(integers) < int(values.min()):
@@ -320,8 +320,8 @@ class IdColumn(Sequence[list[Id]]):
         if values.dtype.kind not in "UTO":
             return _NO_INDICES
         # An entry that is no id is refused later.
-        listed = values.tolist()
-        return np.flatnonzero([isinstance(item, _IDS) and item in ids for item in listed])
+        indices = values.tolist()
+        return np.flatnonzero([isinstance(item, _IDS) and item in ids for item in indices])
 
     def without_padding(self, name: str) -> IdColumn:
         """The column without the padding at the end of its lists."""
@@ -391,10 +391,10 @@ def refuse_marks(recommendations: IdColumn, interactions: IdColumn) -> None:
     likely = are_marks_throughout([*recommendations.take(first)], [*interactions.take(first)])
     if likely and are_marks_throughout([*recommendations], [*interactions]):
         raise marks_error("interactions")
-    rows, counts = np.unique(interactions.ragged.owners(marks), return_counts=True)
+    rows, counts = np.unique(interactions.ragged.list_indices(marks), return_counts=True)
     rows = rows[(counts == interactions.ragged.lengths[rows]) & (counts > 1)]
     marked = (
-        recommendations.ragged.owners(recommendations.indices_of(MARKS))
+        recommendations.ragged.list_indices(recommendations.indices_of(MARKS))
         if rows.size
         else _NO_INDICES
     )
@@ -434,13 +434,13 @@ def ids_of(values: Array) -> list[Id]:
     """Ids as built-in integers and strings."""
     if values.size and values.dtype.kind not in "iuUTO":
         raise _no_id(f"values of type {values.dtype}")
-    listed: list[Any] = values.tolist()
-    if not set(map(type, listed)) <= {int, str}:
-        listed = [item.item() if isinstance(item, np.generic) else item for item in listed]
-        for item in listed:
+    id_list: list[Any] = values.tolist()
+    if not set(map(type, id_list)) <= {int, str}:
+        id_list = [item.item() if isinstance(item, np.generic) else item for item in id_list]
+        for item in id_list:
             if type(item) is not int and type(item) is not str:
                 raise _no_id(f"{item!r:.80}")
-    return listed
+    return id_list
 
 
 def _codes(ids: Sequence[Id], codes: dict[Id, int]) -> IntArray:

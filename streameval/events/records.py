@@ -108,8 +108,8 @@ def grouped(batches: Iterable[RecordBatch], most: int) -> Iterator[list[RecordBa
                 group, room = {}, most
             stop = min(start + room, records)
             behind = batch.offsets[stop] if stop < records else batch.next_offset
-            whole = start == 0 and stop == records
-            group[batch.partition] = batch if whole else batch.piece(start, stop, behind)
+            is_whole_batch = start == 0 and stop == records
+            group[batch.partition] = batch if is_whole_batch else batch.piece(start, stop, behind)
             room -= stop - start
             start = stop or 1
     if group:
@@ -147,7 +147,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         return self.members or (self,)
 
 
-class Owner(Protocol):
+class PartitionOwner(Protocol):
     """The consumer of a source's partitions; `Source.poll` calls it on the polling thread."""
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:

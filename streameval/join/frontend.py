@@ -21,7 +21,7 @@ from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.times import SECOND
 from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch, grouped
+from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch, grouped
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.logs import Log
 from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
@@ -120,7 +120,7 @@ class CopartitionedOwner:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: PartitionOwner,
         partition_of: Callable[[Partition], Partition],
         topics: Sequence[str],
         inspect: Callable[[], None] = lambda: None,

@@ -33,7 +33,7 @@ class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
         indices, voters, invalid, tombstones: as in `Decoded`.
     """
 
-    whole: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
+    constants: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
 
     indices: NDArray[np.int64]
     times: NDArray[np.int64]

@@ -218,7 +218,7 @@ def last_touches(
     rows = np.flatnonzero(_member(users_seen, lists.users))
     shown = lists.items.take(rows)
     places = np.flatnonzero(_member(items_seen, shown.values))
-    rows = rows[shown.owners(places)]
+    rows = rows[shown.list_indices(places)]
     width = items_seen.size + 1
     wanted = users * width + items
     wanted[(users < 0) | (items < 0)] = -1
@@ -289,7 +289,7 @@ def are_in_lists(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:
     """
     shown = items.take(lists)
     inside = np.zeros(wanted.size, np.bool_)
-    inside[shown.owners(np.flatnonzero(shown.values == shown.spread(wanted)))] = True
+    inside[shown.list_indices(np.flatnonzero(shown.values == shown.spread(wanted)))] = True
     return inside
 
 

@@ -49,13 +49,13 @@ def alpha_ndcg(
     kinds = {item: attribute.of(item) for item in relevant if attribute.of(item)}
     if not kinds:
         return None
-    worth = _Worth(kinds, alpha)
+    remaining = _RemainingGains(kinds, alpha)
     ranks = {item: rank for rank, item in reversed(ranked_items(event, k)) if item in kinds}
-    gains = [(rank, worth.take(item)) for item, rank in reversed(ranks.items())]
+    gains = [(rank, remaining.take(item)) for item, rank in reversed(ranks.items())]
     return _discounted(gains) / _discounted(enumerate(_greedy(kinds, k, alpha), start=1))
 
 
-class _Worth:
+class _RemainingGains:
     """What items are still worth, after some were taken."""
 
     def __init__(self, kinds: dict[Id, tuple[str, ...]], alpha: float) -> None:
@@ -68,21 +68,24 @@ class _Worth:
 
     def take(self, item: Id) -> float:
         """The worth of an item, which is taken."""
-        worth = self.of(item)
+        gain = self.of(item)
         self._taken.update(self._kinds[item])
-        return worth
+        return gain
 
 
 def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> Iterator[float]:
     """The worth of the items in the greedy order, up to rank k."""
-    worth, order = _Worth(kinds, alpha), {item: -n for n, item in enumerate(sorted(kinds))}
+    remaining, order = (
+        _RemainingGains(kinds, alpha),
+        {item: -n for n, item in enumerate(sorted(kinds))},
+    )
     # Items of the same kinds are worth the same: of each group only the largest id can be next.
     groups = defaultdict[tuple[str, ...], list[Id]](list)
     for item in order:
         groups[tuple(sorted(kinds[item]))].append(item)
 
     def entry(items: list[Id]) -> tuple[float, int, list[Id]]:
-        return -worth.of(items[-1]), order[items[-1]], items
+        return -remaining.of(items[-1]), order[items[-1]], items
 
     queue = [entry(items) for items in groups.values()]
     heapify(queue)
@@ -90,7 +93,7 @@ def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> It
         # No item becomes worth more, so that the first is best as soon as it is up to date.
         while (first := entry(queue[0][2]))[0] != queue[0][0]:
             heapreplace(queue, first)
-        yield worth.take(first[2].pop())
+        yield remaining.take(first[2].pop())
         heappop(queue)
         if first[2]:
             heappush(queue, entry(first[2]))

@@ -34,8 +34,8 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
     satisfied = gain_value(np.minimum(rows.gain, max_grade), "exp2") / 2.0**max_grade
     gains, looking = np.zeros(len(lists)), np.ones(len(lists))
     for ordinal in range(1, int(rows.ordinals.max(initial=0)) + 1):
-        here = np.flatnonzero(rows.ordinals == ordinal)
-        owner = rows.owner[here]
-        gains[owner] += looking[owner] * satisfied[here] / rows.rank[here]
-        looking[owner] *= 1.0 - satisfied[here]
+        at_ordinal = np.flatnonzero(rows.ordinals == ordinal)
+        lists_of = rows.owner[at_ordinal]
+        gains[lists_of] += looking[lists_of] * satisfied[at_ordinal] / rows.rank[at_ordinal]
+        looking[lists_of] *= 1.0 - satisfied[at_ordinal]
     return gains

@@ -45,7 +45,7 @@ def exposure_share(
     ranked = ranked_items(event, k)
     if not ranked:
         return None
-    worth = [1.0 if discount == "none" else 1.0 / math.log2(rank + 1) for rank, _ in ranked]
-    pairs = zip(worth, ranked, strict=True)
+    weights = [1.0 if discount == "none" else 1.0 / math.log2(rank + 1) for rank, _ in ranked]
+    pairs = zip(weights, ranked, strict=True)
     of_kind = [value for value, (_, item) in pairs if kind in attribute.of(item)]
-    return math.fsum(of_kind) / math.fsum(worth)
+    return math.fsum(of_kind) / math.fsum(weights)

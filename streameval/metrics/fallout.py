@@ -33,7 +33,7 @@ def fallout(
         >>> accumulator.read("fallout@2").value
         0.25
     """
-    _, shown_only, _, neither = confusion(event, k, catalog, unknown)
-    if neither < 0 or not shown_only + neither:
+    _, false_positives, _, neither = confusion(event, k, catalog, unknown)
+    if neither < 0 or not false_positives + neither:
         return None
-    return shown_only / (shown_only + neither)
+    return false_positives / (false_positives + neither)

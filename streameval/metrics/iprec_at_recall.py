@@ -45,6 +45,6 @@ def iprec_at_recall(
     more = 0.9 if reached == "up" else 0.5
     least = np.array([math.floor(recall * size + more) for size in rows.size.tolist()])
     best = np.zeros(len(lists))
-    here = rows.ordinals >= least
-    np.maximum.at(best, rows.owner[here], (rows.ordinals / rows.rank)[here])
+    enough = rows.ordinals >= least
+    np.maximum.at(best, rows.owner[enough], (rows.ordinals / rows.rank)[enough])
     return best

@@ -51,13 +51,15 @@ def miscalibration(
     if event.history is None:
         return None
     history = _shares(event.history, attribute)
-    listed = _shares(items_with_repeats(event, k), attribute)
-    if not history or not listed:
+    recommended = _shares(items_with_repeats(event, k), attribute)
+    if not history or not recommended:
         return None
     if divergence == "kl":
-        pairs = [(p, listed.get(kind, 0.0)) for kind, p in history.items()]
+        pairs = [(p, recommended.get(kind, 0.0)) for kind, p in history.items()]
         return _divergence((p, (1 - _SMOOTHING) * q + _SMOOTHING * p) for p, q in pairs)
-    pairs = [(history.get(kind, 0.0), listed.get(kind, 0.0)) for kind in {*history, *listed}]
+    pairs = [
+        (history.get(kind, 0.0), recommended.get(kind, 0.0)) for kind in {*history, *recommended}
+    ]
     if divergence == "js":
         halves = [(p, q, (p + q) / 2) for p, q in pairs]
         first, second = ([(half[side], half[2]) for half in halves] for side in (0, 1))

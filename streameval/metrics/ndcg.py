@@ -12,8 +12,8 @@ def share_of_best(rows: HitRows, order: HitRows, gain: Gain, discount_by: Discou
     """DCG of hits over that of the best order; 0 without relevant items, NaN for 0 over 0."""
 
     def cumulated(items: HitRows) -> Total:
-        worth = items.hits * gain_value(items.gain, gain)
-        return items.total(worth * discount(items.rank, discount_by))
+        gains = items.hits * gain_value(items.gain, gain)
+        return items.total(gains * discount(items.rank, discount_by))
 
     with np.errstate(divide="ignore", invalid="ignore"):
         values = cumulated(rows) / cumulated(order)

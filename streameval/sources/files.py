@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from streameval.events.errors import SourceError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.sources.opening import decompress, open_descriptor, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
@@ -164,7 +164,7 @@ class FilesSource:
         self._unfinished: list[str] = []
         self._waiting: deque[str] = deque()
         self._files: list[NdjsonFile] = []
-        self._owner: Owner = Positions()
+        self._owner: PartitionOwner = Positions()
         self._positions: Mapping[Partition, int] = {}
         self._joined = False
         self._ends: Mapping[Partition, int] = {}
@@ -196,7 +196,7 @@ class FilesSource:
         """Bytes read from the files so far, as stored (compressed)."""
         return self._bytes_of_ended + sum(file.bytes_read for file in self._files)
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         """Check the files; the first `poll` assigns them.
 
         The start offset of a file is the number of lines to skip.

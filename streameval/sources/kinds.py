@@ -75,17 +75,21 @@ def partials_in(options: SourceOptions) -> str | None:
 
 
 def rights(
-    options: SourceOptions, environment: Mapping[str, str], letters: Sequence[str], *, shared: bool
+    options: SourceOptions,
+    environment: Mapping[str, str],
+    dead_letter_topics: Sequence[str],
+    *,
+    shared: bool,
 ) -> Iterable[Callable[[], str]]:
     """Tests of the rights that the daemon needs; each returns a right in words, or raises.
 
-    Nothing is written. `letters`: topics that receive dead letters. `shared`: as of `build`.
+    Nothing is written. `dead_letter_topics` are only checked. `shared`: as of `build`.
     """
     if not isinstance(options, KafkaOptions):
         return ()
     from streameval.sources import topics  # noqa: PLC0415  heavy
 
-    return topics.rights(options, environment, letters, shared=shared)
+    return topics.rights(options, environment, dead_letter_topics, shared=shared)
 
 
 def newest_records(

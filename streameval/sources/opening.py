@@ -22,7 +22,7 @@ from streameval.sources import remote
 from streameval.sources.options import STDIN
 
 _BLOCK = 1 << 20
-LARGEST_WHOLE: Final = 1 << 29
+LARGEST_READ: Final = 1 << 29
 """Most decompressed bytes of a file that is read at once."""
 _WILD: Final = re.compile(r"[*?[]")
 
@@ -148,7 +148,7 @@ def open_descriptor(path: str) -> int:
 def content(path: str) -> Iterator[bytes]:
     """The decompressed content of a file, in blocks of 32 MiB at most.
 
-    For what is read piece by piece; `whole` bounds what is read at once.
+    For what is read piece by piece; `read_all` bounds what is read at once.
     """
     descriptor = open_descriptor(path)
     try:
@@ -160,7 +160,7 @@ def content(path: str) -> Iterator[bytes]:
             os.close(descriptor)
 
 
-def whole(path: str, most: int = LARGEST_WHOLE) -> bytes:
+def read_all(path: str, most: int = LARGEST_READ) -> bytes:
     """The decompressed content of a file.
 
     Raises:

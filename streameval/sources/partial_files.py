@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from streameval.events.errors import SourceError
-from streameval.events.records import CommitAnswer, Owner, Partition, RecordBatch
+from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
 from streameval.sources import remote
 from streameval.sources.opening import unreadable
 from streameval.sources.options import PartialsOptions
@@ -42,8 +42,8 @@ def partial_files(path: str) -> dict[str, PartialFile]:
     Raises:
         SourceError: it cannot be listed.
     """
-    listed = _remote_files(path) if remote.is_remote(path) else _local_files(path)
-    return {name: listed[name] for name in counting(listed)}
+    files = _remote_files(path) if remote.is_remote(path) else _local_files(path)
+    return {name: files[name] for name in counting(files)}
 
 
 def sample_file(path: str) -> str | None:
@@ -54,8 +54,8 @@ def sample_file(path: str) -> str | None:
     if path.endswith(_SUFFIXES):
         return path
     if remote.is_remote(path):
-        listed = islice(remote.objects_below(path), _MOST_LOOKS)
-        return next((found.url for name, found in listed if name.endswith(_SUFFIXES)), None)
+        objects = islice(remote.objects_below(path), _MOST_LOOKS)
+        return next((found.url for name, found in objects if name.endswith(_SUFFIXES)), None)
     for folder, folders, names in islice(os.walk(path), _MOST_LOOKS):
         folders[:] = [name for name in sorted(folders) if name[0] not in "._"]
         for name in sorted(names):
@@ -105,7 +105,7 @@ _MOST_LOOKS: Final = 1_000
 
 
 def _local_files(path: str) -> dict[str, PartialFile]:
-    top, listed = Path(path), dict[str, PartialFile]()
+    top, files = Path(path), dict[str, PartialFile]()
     try:
         if not top.is_dir():
             raise SourceError(path, "no such folder", "name the folder that the engine wrote")
@@ -114,10 +114,10 @@ def _local_files(path: str) -> dict[str, PartialFile]:
                 status = file.stat()
                 tag = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
                 name = file.relative_to(top).as_posix()
-                listed[name] = PartialFile(str(file), status.st_mtime, tag)
+                files[name] = PartialFile(str(file), status.st_mtime, tag)
     except OSError as error:
         raise unreadable(path, error) from error
-    return listed
+    return files
 
 
 def _remote_files(url: str) -> dict[str, PartialFile]:
@@ -138,7 +138,7 @@ class CountedElsewhere:
         self._path = options.path
         self.name = f"partials in {options.path}"
 
-    def open(self, _: Owner) -> None:
+    def open(self, _: PartitionOwner) -> None:
         """Raise a SourceError: there is nothing to count."""
         problem = "its rows are counted already"
         raise SourceError(self._path, problem, "show them with `streameval serve CONFIG`")

@@ -105,16 +105,16 @@ class _Converters:
     def _of_field(self, field: FieldDescriptor) -> Read | None:
         if not field.is_repeated:
             return self._of_one(field)
-        held = field.message_type
-        if held is not None and held.GetOptions().map_entry:
-            key, value = held.fields_by_name["key"], held.fields_by_name["value"]
+        message_type = field.message_type
+        if message_type is not None and message_type.GetOptions().map_entry:
+            key, value = message_type.fields_by_name["key"], message_type.fields_by_name["value"]
             read = self._of_one(value) or _same
             if key.type == key.TYPE_BOOL:
                 return lambda values: {
                     str(key).lower(): read(entry) for key, entry in values.items()
                 }
             return lambda values: {key: read(entry) for key, entry in values.items()}
-        if held is not None or field.enum_type is not None or field.type in _FLOATS:
+        if message_type is not None or field.enum_type is not None or field.type in _FLOATS:
             converter = self._of_one(field) or _same
             return lambda values: [converter(entry) for entry in values]
         # A slice of a repeated field is a list, and faster than iteration.

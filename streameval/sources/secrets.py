@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from streameval.events.errors import without_user
 
-_PLACE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
+_PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _MOST_BYTES = 1 << 20
 """Most bytes of a file of a secret: a device would never end."""
@@ -27,7 +27,7 @@ def substitute(text: str, environment: Mapping[str, str]) -> str:
     >>> substitute("${HOST}:9092", {"HOST": "kafka"})
     'kafka:9092'
     """
-    return _PLACE.sub(lambda match: _value(match, environment), text)
+    return _PLACEHOLDER.sub(lambda match: _value(match, environment), text)
 
 
 def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:

@@ -82,7 +82,7 @@ class Streams(NamedTuple):
 
 T = TypeVar("T", Impression, SimulatedInteraction)
 _Random: TypeAlias = np.random.Generator
-_Shown: TypeAlias = tuple[Impression, list[str]]
+_ShownList: TypeAlias = tuple[Impression, list[str]]
 """A list and its clicked items."""
 
 
@@ -117,7 +117,7 @@ def line(record: Impression | SimulatedInteraction | bytes) -> bytes:
     return record if isinstance(record, bytes) else msgspec.json.encode(record)
 
 
-def _show(lists: int, seed: int) -> Iterator[_Shown]:
+def _show(lists: int, seed: int) -> Iterator[_ShownList]:
     decode = msgspec.json.Decoder(Record).decode
     made = records(SimulatorOptions(seed=seed, events=lists))
     for number, record in enumerate(map(decode, made)):
@@ -132,15 +132,15 @@ def _show(lists: int, seed: int) -> Iterator[_Shown]:
 
 
 def _interactions(
-    random: _Random, shown: Sequence[_Shown], seed: int
+    random: _Random, shown_lists: Sequence[_ShownList], seed: int
 ) -> list[SimulatedInteraction]:
     done = [
         _interaction(impression, item, kind, after)
-        for impression, clicked in shown
+        for impression, clicked in shown_lists
         for item in clicked
         for kind, after in _path(random)
     ]
-    lists = [impression for impression, _ in shown]
+    lists = [impression for impression, _ in shown_lists]
     outside = _count(_OUTSIDE, len(done))
     orphans = _count(_ORPHANS, len(done))
     views = [_view(random, list_) for list_ in lists for _ in range(random.poisson(_VIEWS))]
@@ -201,8 +201,8 @@ def _log(
         at, record = written[index]
         written[index] = at + LATENESS + _up_to(random, _LATER), record
     for index in _sample(random, _DUPLICATE, size):
-        twin = again(records[index])
-        written.append((twin.ts + _up_to(random, _DISORDER), twin))
+        duplicate = again(records[index])
+        written.append((duplicate.ts + _up_to(random, _DISORDER), duplicate))
     for number, index in enumerate(_sample(random, invalid, size)):
         written.append((records[index].ts, _break(line(records[index]), number)))
     return [record for _, record in sorted(written, key=itemgetter(0))]

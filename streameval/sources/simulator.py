@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 
@@ -118,7 +118,8 @@ def block(seed: int, number: int) -> SimulatedBlock:
         range(number * BLOCK, (number + 1) * BLOCK), users.tolist(), items, click, strict=True
     )
     values = [
-        encode(_record(seed, index, user, shown, seen)) for index, user, shown, seen in records
+        encode(_record(seed, index, user, recommended, seen))
+        for index, user, recommended, seen in records
     ]
     return SimulatedBlock(values, audience.hashes[users])
 
@@ -203,7 +204,7 @@ class SimulatorSource:
         self._clock = clock
         self._sleep = sleep
         self._partitions = [Partition(_TOPIC, number) for number in range(options.partitions)]
-        self._owner: Owner = Positions()
+        self._owner: PartitionOwner = Positions()
         self._positions: Mapping[Partition, int] = {}
         self._joined = False
         self._first = self._next = self._end = 0
@@ -226,7 +227,7 @@ class SimulatorSource:
         """Whether all of a limited number of records have been delivered."""
         return self._options.events is not None and self._next >= self._options.events
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         """Start the pace; the first `poll` assigns the partitions."""
         self._owner, self._joined = owner, False
         self._opened_at = self._clock()
@@ -295,8 +296,10 @@ class SimulatorSource:
             self._block = (number, block(self._options.seed, number))
         values, hashes = self._block[1]
         first = start % BLOCK
-        mine = hashes[first : first + stop - start] % len(self._partitions) == partition.number
-        within = (np.flatnonzero(mine) + first).tolist()
+        of_partition = (
+            hashes[first : first + stop - start] % len(self._partitions) == partition.number
+        )
+        within = (np.flatnonzero(of_partition) + first).tolist()
         return RecordBatch(
             partition=partition,
             values=[values[i] for i in within],

@@ -8,7 +8,13 @@ from typing import Final, Protocol
 import msgspec
 
 from streameval.events.errors import SourceError
-from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
+from streameval.events.records import (
+    Assignment,
+    CommitAnswer,
+    Partition,
+    PartitionOwner,
+    RecordBatch,
+)
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +89,7 @@ class Source(Protocol):
     def status(self) -> SourceStatus:
         """Progress, ends and trouble as of now; asking takes no time."""
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         """Start; `poll` then assigns partitions to the owner, delivers records, and revokes.
 
         Raises:

@@ -297,36 +297,36 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
             begins = cluster.offsets(topics.partitions, EARLIEST)
         # The reader has more settings than the admin client used so far.
         try_connection(options, config)
-    count, listed = sum(ends.values()) - sum(begins.values()), ", ".join(names)
-    return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
+    count, topic_list = sum(ends.values()) - sum(begins.values()), ", ".join(names)
+    return f"Kafka answers: {topic_list}: {len(ends)} partitions, {count:,} offsets in use."
 
 
 def rights(
     options: KafkaOptions,
     environment: Mapping[str, str],
-    letters: Sequence[str],
+    dead_letter_topics: Sequence[str],
     *,
     shared: bool,
 ) -> list[Callable[[], str]]:
     """Tests of the rights to read, to commit and to write dead letters; nothing is written.
 
-    Each returns its right in words, or raises SourceError if it is missing. `letters`: topics of
-    dead letters. `shared`: as of KafkaSource.
+    Each returns its right in words, or raises SourceError if it is missing. `shared`: as of
+    KafkaSource.
     """
     names, config = source_topics(options), group_config(options, environment, shared=shared)
     group, remedy = config["group_id"], f"allow Read on the group {config['group_id']!r}"
     if group != options.group:
         remedy = f"allow Read on groups with the prefix '{options.group}-', or configure [state]"
     with as_source_errors(config), closing(Cluster(config)) as cluster:
-        topics = cluster.topics([*names, *letters])
+        topics = cluster.topics([*names, *dead_letter_topics])
         tests = [_right(topics, name, "read", "Read") for name in names]
-        join = partial(_told, f"group {group!r}", "join and commit to", remedy)
+        join = partial(_right_text, f"group {group!r}", "join and commit to", remedy)
         tests.append(partial(join, granted=cluster.may_join(group)))
-        for name in letters:
+        for name in dead_letter_topics:
             tests.append(_right(topics, name, "write dead letters to", "Write"))
             if name in topics.missing:
                 remedy = "create the topic, or allow Create on it"
-                create = partial(_told, f"topic {name!r}", "create", remedy)
+                create = partial(_right_text, f"topic {name!r}", "create", remedy)
                 tests.append(partial(create, granted=cluster.may_create(name)))
     return tests
 
@@ -338,10 +338,10 @@ def _right(topics: Topics, name: str, action: str, operation: str) -> Callable[[
     if name in topics.refused:
         granted = False
     remedy = f"allow {operation} on this topic"
-    return partial(_told, f"topic {name!r}", action, remedy, granted=granted)
+    return partial(_right_text, f"topic {name!r}", action, remedy, granted=granted)
 
 
-def _told(where: str, action: str, remedy: str, *, granted: bool | None) -> str:
+def _right_text(where: str, action: str, remedy: str, *, granted: bool | None) -> str:
     if granted is None:
         return f"perhaps to {action} {where}: this Kafka does not tell"
     if not granted:

@@ -142,7 +142,7 @@ class ItemsShown(Statistic):
     def _shown(self, batch: Batch) -> Sequence[Sequence[Id]]:
         k, lists = self.options.cutoff, batch.recommendations
         if isinstance(lists, LazyColumn):
-            lists = lists.whole
+            lists = lists.column
         if batch.positions is not None:
             return [
                 items[:k]

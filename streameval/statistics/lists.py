@@ -229,21 +229,21 @@ def lists_of(
     if options.counting == "joined":
         # An interaction more for each time that a list has one of its relevant items again.
         every, _, _ = _relevant(options, hits_of(batch, Search(every=True)))
-        again = np.ones(every.owner.size, np.bool_)
-        again[first_hits(every.owner, every.item)] = False
-        rows = every.owner[again]
+        again = np.ones(every.list_index.size, np.bool_)
+        again[first_hits(every.list_index, every.item)] = False
+        rows = every.list_index[again]
         more = np.bincount(rows, minlength=hits.interacted.size)
         hits = hits._replace(interacted=hits.interacted + more)
         if relevant.size:
             gains = every.gain[again] if every.gain.size else np.ones(rows.size)
             relevant, values = np.concatenate((relevant, rows)), np.concatenate((values, gains))
-    owner, rank = hits.owner, hits.place + 1
+    owner, rank = hits.list_index, hits.rank_index + 1
     gain = hits.gain if hits.gain.size else np.ones(owner.size)
     kind = np.zeros(hits.length.size, np.int64)
     if positioned is not None:
         kind += POSITIONED * positioned
         ranks, there = explicit_ranks(batch), positioned[owner]
-        rank[there] = ranks.values[ranks.offsets[owner[there]] + hits.place[there]]
+        rank[there] = ranks.values[ranks.offsets[owner[there]] + hits.rank_index[there]]
         inside = np.flatnonzero(rank <= options.last)
         # The sort is stable, so items at one rank keep the order of the list.
         order = inside[np.lexsort((rank[inside], owner[inside]))]
@@ -251,7 +251,7 @@ def lists_of(
             order = order[first_hits(owner[order], hits.item[order])]
         owner, rank, gain = owner[order], rank[order], gain[order]
     if options.ids == "integer" and kind_of_ids(batch) == "text":
-        without_gains = hits.given > 0
+        without_gains = hits.interaction_count > 0
         without_gains[hits.graded] = False
         kind += REFUSED * without_gains
     length = np.minimum(hits.length, options.last)
@@ -276,7 +276,7 @@ def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, IntArray, F
     Returns:
         Hits; of interactions with gains, the list and the gain of each relevant one.
     """
-    interacted = hits.given if options.counting == "every" else hits.interacted
+    interacted = hits.interaction_count if options.counting == "every" else hits.interacted
     if not hits.graded.size and not options.needs_gains:
         return hits._replace(interacted=interacted), hits.graded, hits.gains
     rows = np.repeat(hits.graded, hits.interacted[hits.graded])
@@ -286,7 +286,7 @@ def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, IntArray, F
     interacted = np.zeros_like(interacted) if options.needs_gains else interacted.copy()
     interacted[hits.graded] = 0
     interacted += np.bincount(rows, minlength=interacted.size)
-    gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
+    gain = hits.gain if hits.gain.size else np.ones(hits.list_index.size)
     relevant = np.flatnonzero(_are_relevant(options, gain))
     hits = with_hits(hits, relevant)._replace(interacted=interacted, gain=gain[relevant])
     return hits, rows, hits.gains[relevant_gains]

@@ -60,10 +60,12 @@ def hits_of(batch: Batch, search: Search) -> Matches:
     matches, (depth, every) = _matches(batch, search), search
     if matches.depth > depth:
         length = np.minimum(matches.length, depth)
-        matches = with_hits(matches, np.flatnonzero(matches.place < depth))
+        matches = with_hits(matches, np.flatnonzero(matches.rank_index < depth))
         matches = matches._replace(length=length, depth=depth)
     if matches.every and not every:
-        matches = with_hits(matches, first_hits(matches.owner, matches.item))._replace(every=False)
+        matches = with_hits(matches, first_hits(matches.list_index, matches.item))._replace(
+            every=False
+        )
     return matches
 
 
@@ -84,11 +86,11 @@ def first_hits(owner: IntArray, item: IntArray) -> IntArray:
 
 def with_hits(matches: Matches, hits: IntArray) -> Matches:
     """The matches with these hits only, which ascend."""
-    if hits.size == matches.owner.size:
+    if hits.size == matches.list_index.size:
         return matches
     return matches._replace(
-        owner=matches.owner[hits],
-        place=matches.place[hits],
+        list_index=matches.list_index[hits],
+        rank_index=matches.rank_index[hits],
         item=matches.item[hits],
         gain=matches.gain[hits] if matches.gain.size else matches.gain,
     )
@@ -105,8 +107,8 @@ def _matches(batch: Batch, search: Search) -> Matches:
             return _with_gains(matches, lists.ragged, interactions)
         return matches
     matches = match(lists, interactions, kind_of_ids(batch), depth, every=every, sound=True)
-    if matches.odd.size:
-        detail = f"event {matches.odd[0]} has ids of another kind, or that are not built-in"
+    if matches.skipped.size:
+        detail = f"event {matches.skipped[0]} has ids of another kind, or that are not built-in"
         raise InvalidEventError("invalid_id", detail)
     return matches
 
@@ -118,13 +120,13 @@ def _with_gains(matches: Matches, lists: Ragged, interactions: GradedIds) -> Mat
     if not entries.size:
         return matches
     owners = acts.spread(np.arange(len(acts)))
-    hits = lists.values[lists.offsets[matches.owner] + matches.place]
+    hits = lists.values[lists.offsets[matches.list_index] + matches.rank_index]
     # Numbers of items, because ids may be any integers.
     items = np.unique(np.concatenate((acts.values[entries], hits)), return_inverse=True)[1]
     width = int(items.max(initial=0)) + 1
     keys = owners[entries] * width + items[: entries.size]
     order = np.argsort(keys)
-    wanted = matches.owner * width + items[entries.size :]
+    wanted = matches.list_index * width + items[entries.size :]
     found = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
     has_gain = keys[order][found] == wanted
     return matches._replace(

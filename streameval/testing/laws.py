@@ -192,11 +192,11 @@ def any_order(metric: Metric, events: Events) -> str | None:
 
 def any_split(metric: Metric, events: Events) -> str | None:
     """Parts that are counted separately and merged give the same bits."""
-    whole, third = count_events(metric, events), max(1, len(events) // 3)
+    all_at_once, third = count_events(metric, events), max(1, len(events) // 3)
     merged = make_accumulator(metric)
     for start in range(0, len(events), third):
         merged.merge(count_events(metric, events[start : start + third]))
-    wrong = _difference(whole, merged)
+    wrong = _difference(all_at_once, merged)
     return f"counted in parts and merged, {wrong}" if wrong else None
 
 
@@ -215,9 +215,9 @@ def many_slices(metric: Metric, events: Events) -> str | None:
 
 def any_form(metric: Metric, events: Events) -> str | None:
     """One event at a time, many events, columns, tuples and sets give the same bits."""
-    whole = make_accumulator(metric)
+    expected = make_accumulator(metric)
     for event in events:
-        update(whole, event)
+        update(expected, event)
     columns: Batch | list[Event]
     # With tuples and frozen sets, which callers may give, too.
     unchangeable = [
@@ -234,32 +234,32 @@ def any_form(metric: Metric, events: Events) -> str | None:
     for columns in (list(events), columns_of(events), unchangeable):
         together = make_accumulator(metric)
         together.update_many(columns)
-        if wrong := _difference(whole, together):
+        if wrong := _difference(expected, together):
             return f"counted together instead of one at a time, {wrong}"
     return None
 
 
 def state_returns(metric: Metric, events: Events) -> str | None:
     """A state survives JSON, and counting can continue."""
-    here, there = count_events(metric, events), make_accumulator(metric)
-    there.load_state_dict(json.loads(json.dumps(here.state_dict())))
+    counted, there = count_events(metric, events), make_accumulator(metric)
+    there.load_state_dict(json.loads(json.dumps(counted.state_dict())))
     for event in [None, *events[:3]]:
         if event is not None:
-            update(here, event)
+            update(counted, event)
             update(there, event)
-        if wrong := _difference(here, there):
+        if wrong := _difference(counted, there):
             return f"saved and loaded, {wrong}"
     return None
 
 
 def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
     """Reading changes neither the value nor the counts."""
-    here = count_events(metric, events)
-    before = here.state_dict()
-    read_first(here)
-    if here.state_dict() != before:
+    counted = count_events(metric, events)
+    before = counted.state_dict()
+    read_first(counted)
+    if counted.state_dict() != before:
         return "reading it changed the counts"
-    wrong = _difference(here.copy(), here.copy())
+    wrong = _difference(counted.copy(), counted.copy())
     return f"read twice, {wrong}" if wrong else None
 
 

@@ -249,7 +249,7 @@ def test_a_larger_tolerance_leaves_a_small_change_alone() -> None:
 
 def test_many_lists_without_a_user_are_not_trusted() -> None:
     series = series_of(fallen())
-    nameless = series.traffic.listed // 10
+    nameless = series.traffic.list_counts // 10
     change = judged(series._replace(traffic=series.traffic._replace(nameless=nameless)))
     assert (change.verdict, change.worse_days) == ("do not trust", None)
 

@@ -18,7 +18,7 @@ from streameval.evaluation.partials import stored
 from streameval.events.errors import InvalidEventError, SourceError
 from streameval.events.rules import LONGEST_LIST
 from streameval.sources.files import LONGEST_LINE, lines
-from streameval.sources.opening import content, whole
+from streameval.sources.opening import content, read_all
 from tests.cli.program import json_lines, usage_error, write_file
 from tests.effort import PATIENCE
 from tests.processes import finished
@@ -77,7 +77,7 @@ def test_content_comes_in_steps(tmp_path: Path, compress: Callable[[bytes], byte
     sizes = [len(block) for block in content(str(path))]
     assert (sum(sizes), max(sizes) <= 1 << 25) == (4 * len(_FRAME), True)
     with pytest.raises(SourceError, match="it holds more than 1,000,000 bytes"):
-        whole(str(path), 1_000_000)
+        read_all(str(path), 1_000_000)
 
 
 def test_an_endless_cell_of_csv_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from streameval.daemon import ProcessClock
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.durability.process import Inline
@@ -60,7 +60,7 @@ class Script:
         self.paused = False
         self.committed: dict[Partition, int] = {}
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         end = sum(map(len, self._batches))
         mine = Assignment(partition=HERE, identity="script", begin=0, end=end, start=0)
         self._offset = owner.assigned([mine])[HERE]

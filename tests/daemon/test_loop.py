@@ -32,7 +32,7 @@ from streameval.engine.ingest import AT_ONCE
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import RefusedRecordsError, SourceError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions, SimulatorOptions
@@ -176,7 +176,7 @@ class Logged(Script):
 
     logs = Partition("shown", 0), Partition("done", 0)
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         owner.assigned(
             [Assignment(partition=log, identity="", begin=0, end=0, start=0) for log in self.logs]
         )

@@ -193,7 +193,10 @@ def test_an_odd_record_between_plain_ones_makes_none_of_them_read_again() -> Non
     decoded = RecordScanner(_fields(), [], Search(), general).decode_many(values)
     matches = decoded.batch.matches
     assert matches is not None
-    assert [matches.interacted.tolist(), matches.owner.tolist()] == [[2, 1, 1, 2], [0, 1, 2, 3]]
+    assert [matches.interacted.tolist(), matches.list_index.tolist()] == [
+        [2, 1, 1, 2],
+        [0, 1, 2, 3],
+    ]
     assert general.values == values[1:3]
     assert_as_alone(_fields(), [], values)
 

@@ -112,7 +112,7 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
     store.full = True
     with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
         member.checkpointer.finish()
-    assert raised.value.kept == {"events[0]": True}
+    assert raised.value.has_earlier == {"events[0]": True}
     assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
 
 
@@ -159,7 +159,7 @@ def test_a_last_checkpoint_without_an_earlier_one_does_not_promise_to_resume(
     shutil.rmtree(tmp_path / "state")
     with pytest.raises(UnsavedStateError) as raised:
         member.checkpointer.finish()
-    assert raised.value.kept == {"events[0]": False}
+    assert raised.value.has_earlier == {"events[0]": False}
     no_promise = "The store has no earlier checkpoint of events[0] to resume at."
     assert str(raised.value).endswith(no_promise)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.events.errors import SourceError
-from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
+from streameval.events.records import (
+    Assignment,
+    CommitAnswer,
+    Partition,
+    PartitionOwner,
+    RecordBatch,
+)
 from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.logs.group import Group, Member, Order
 
@@ -25,7 +31,7 @@ class LogSource:
         self._group = group
         self._log = group.log
         self._name = member
-        self._owner: Owner | None = None
+        self._owner: PartitionOwner | None = None
         self._member: Member | None = None
         self._positions: dict[Partition, int] = {}
         self._owned: set[Partition] = set()
@@ -36,7 +42,7 @@ class LogSource:
     def name(self) -> str:
         return ", ".join(self._group.topics)
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         self.close()
         self._owner = owner
         self._member = self._group.join(self._name)
@@ -91,13 +97,13 @@ class LogSource:
         self._member = self._owner = None
         self._positions, self._owned, self.joined = {}, set(), False
 
-    def _alive(self) -> tuple[Member, Owner]:
+    def _alive(self) -> tuple[Member, PartitionOwner]:
         assert self._member is not None, "it is not open"
         assert self._owner is not None
         assert not self._member.crashed, f"{self._name} has crashed"
         return self._member, self._owner
 
-    def _obey(self, owner: Owner, order: Order) -> None:
+    def _obey(self, owner: PartitionOwner, order: Order) -> None:
         if order.what == "assigned":
             self._take(owner, order.partitions)
             return
@@ -109,7 +115,7 @@ class LogSource:
             call(mine)
         self._owned -= set(mine)
 
-    def _take(self, owner: Owner, partitions: Sequence[Partition]) -> None:
+    def _take(self, owner: PartitionOwner, partitions: Sequence[Partition]) -> None:
         assignments = [self._assignment(partition) for partition in partitions]
         starts = owner.assigned(assignments)
         for assignment in assignments:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from streameval import Accumulator, Attribute, Event, Popularity
-from streameval.catalogue.context import Given
+from streameval.catalogue.context import AttributeInputs
 from streameval.events import Id
 from streameval.events.errors import MetricError, MetricTextError
 from streameval.metrics import alpha_ndcg
@@ -49,7 +49,7 @@ WORLD: Final = tuple(
 
 
 _GENRES: Final = ("n", "dns", "d", "s", "n", "n", "dns")
-ATTRIBUTES: Final[Given] = {
+ATTRIBUTES: Final[AttributeInputs] = {
     "genre": {f"i0{number}": list(letters) for number, letters in enumerate(_GENRES)},
     "provider": {f"i0{number}": "bolt" if number in (1, 3, 6) else "acme" for number in range(7)},
     "tier": Attribute.tiers(POPULARITY, head=0.0, tail=0.8),
@@ -110,9 +110,9 @@ def test_the_ideal_order_of_many_interactions_needs_few_looks_at_an_item(
 ) -> None:
     draw = random.Random(3)
     genres = {f"i{at}": draw.sample("abcdefgh", draw.randint(1, 3)) for at in range(600)}
-    looks, worth_of = count(), alpha_ndcg._Worth.of
+    looks, worth_of = count(), alpha_ndcg._RemainingGains.of
     monkeypatch.setattr(
-        alpha_ndcg._Worth, "of", lambda worth, item: next(looks) and worth_of(worth, item)
+        alpha_ndcg._RemainingGains, "of", lambda worth, item: next(looks) and worth_of(worth, item)
     )
     accumulator = Accumulator("alpha_ndcg", attributes={"genre": genres})
     accumulator.update(["i5"], [*genres])

@@ -177,7 +177,7 @@ def test_the_words_of_a_decision(
 ) -> None:
     rows = [_row("ctr", primary), *(_row(name, OPEN, of) for name, of in guards.items())]
     whole = report()._replace(rows=rows, segments=())
-    assert decision_lines(in_words(whole.settled())) == [f"Decision: {text}"]
+    assert decision_lines(in_words(whole.finalized())) == [f"Decision: {text}"]
 
 
 @pytest.mark.parametrize(

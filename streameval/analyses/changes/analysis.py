@@ -21,7 +21,7 @@ from streameval.analyses.changes.words import (
     day_text,
     sentence,
     series_name,
-    told,
+    with_sentences,
 )
 from streameval.engine.analysis import Analysis, Gauge
 from streameval.exporters.names import slice_labels
@@ -116,10 +116,10 @@ _HALF_DAY: Final = 43_200.0
 def section(report: ChangesReport) -> str:
     """A table of all series, and a chart of the total and of each series that changed."""
     changes = sorted(report.changes, key=lambda change: change.verdict not in CHANGED)
-    told = [change for change in changes if change.slice is None or change.verdict in CHANGED]
+    reported = [change for change in changes if change.slice is None or change.verdict in CHANGED]
     return render(
         "analyses/changes/section.html",
-        told=[(sentence(change), _drawing(change)) for change in told],
+        told=[(sentence(change), _drawing(change)) for change in reported],
         table=changes_table(changes, "Watched series"),
         promise=changes_promise(report),
     )
@@ -153,7 +153,7 @@ def _drawing(change: Change) -> Drawing | None:
 
 
 def _answer(report: ChangesReport | None) -> ChangesReport:
-    return told(report or ChangesReport())
+    return with_sentences(report or ChangesReport())
 
 
 CHANGES: Final = Analysis(

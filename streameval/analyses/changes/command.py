@@ -33,7 +33,7 @@ from streameval.analyses.changes.words import (
     changes_table,
     day_text,
     sentence,
-    told,
+    with_sentences,
 )
 from streameval.catalogue import parse
 from streameval.config import Config
@@ -174,7 +174,7 @@ def changes(
         ChangeCondition.WORSE: verdicts & {ChangeVerdict.WORSE},
         ChangeCondition.UNTRUSTED: verdicts & {ChangeVerdict.DO_NOT_TRUST},
     }
-    texts = [told(report) for report in reports]
+    texts = [with_sentences(report) for report in reports]
     rows = [row for report in texts for row in report.changes]
     forms = Forms(
         lambda: _parts(reports),

@@ -57,8 +57,8 @@ class SlicedCounts:
 
     def __init__(self, family: SliceTable, label: str | None) -> None:
         self._family, self._label = family, label
-        self._shown = slices_by(family).get((), [])
-        self.slices = [*family.labels] if label == RANKER else self._shown
+        self._shown_slices = slices_by(family).get((), [])
+        self.slices = [*family.labels] if label == RANKER else self._shown_slices
         self.names = family.names
         self.metrics = [
             metric
@@ -76,7 +76,7 @@ class SlicedCounts:
     def of_value(self, value: str | None) -> list[int]:
         """The slices with a value of the label; of None, all that were shown."""
         if value is None or self._label is None:
-            return self._shown
+            return self._shown_slices
         return [number for number, name in self.values_of(self._label).items() if name == value]
 
     def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
@@ -159,8 +159,8 @@ class _Source(NamedTuple):
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
         """A value of the label, or all the others; None for all lists that were shown."""
         family, mixed = self.family, self.strata
-        here = {*family.of_value(value)}
-        slices = [number for number in family.slices if (number in here) is not rest]
+        of_value = {*family.of_value(value)}
+        slices = [number for number in family.slices if (number in of_value) is not rest]
         objection = family.objection(self.metric, slices)
         sums = self._sums(family, family.slices, value, rest=rest)
         if mixed is None:
@@ -175,8 +175,8 @@ class _Source(NamedTuple):
         self, family: SlicedCounts, slices: Sequence[int], value: str | None, *, rest: bool
     ) -> GroupSums:
         """The sums of those of some slices that have a value, or of all others of them."""
-        here = {*family.of_value(value)}
-        of_value = [number for number in slices if number in here]
+        with_value = {*family.of_value(value)}
+        of_value = [number for number in slices if number in with_value]
         if rest:
             return family.sums(self.metric, slices, of_value)
         return family.sums(self.metric, of_value)
@@ -254,7 +254,7 @@ class ChangeReader:
         self._basis: _Basis | None = None
         # Logs that keep no day open, and the event time of each; lists of closed days by family.
         self._behind: frozenset[tuple[Partition, int]] = frozenset()
-        self._listed: list[int] = []
+        self._list_counts: list[int] = []
         self._read_at = 0.0
         self._unread = UnreadPartitions()
         self._pending: Iterator[Look] | None = None
@@ -298,14 +298,18 @@ class ChangeReader:
         waited_for = moment.times.keys() - {log for log, _ in behind}
         basis = _Basis(until, frozenset(waited_for), frozenset(moment.final))
         groups = [groups_of(view.lifetime()) for view in self._views]
-        listed = [0 if sums is None else sums.listed(until) for sums in groups]
+        list_counts = [0 if sums is None else sums.listed(until) for sums in groups]
         if basis == self._basis:
             late_alone = behind == self._behind
             waits = late_alone and abs(moment.now - self._read_at) < _AGAIN
-            if (late_alone and listed == self._listed) or self._pending is not None or waits:
+            if (
+                (late_alone and list_counts == self._list_counts)
+                or self._pending is not None
+                or waits
+            ):
                 return
         self._basis, self._read_at = basis, moment.now
-        self._behind, self._listed = behind, listed
+        self._behind, self._list_counts = behind, list_counts
         label = self._settings.label
         families = [SlicedCounts(view.by_slice(view.lifetime()), label) for view in self._views]
         series = watched_series(families, self._settings)

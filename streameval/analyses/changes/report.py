@@ -111,20 +111,20 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise ConfigError(where, "accepted", f"{problem}.")
 
 
-def change_problems(changes: ChangeSettings, kept: Kept) -> Iterator[Problem]:
+def change_problems(changes: ChangeSettings, stored: Kept) -> Iterator[Problem]:
     """Changes without intervals or event time, or of what is not counted."""
-    if kept.intervals is None:
+    if stored.intervals is None:
         yield "changes", "changes need intervals; add intervals = { confidence = 0.95 }."
-    if not kept.timed:
+    if not stored.timed:
         yield "changes", "changes need event time; name its field in [event] time."
     for key, name, names, what in (
-        ("label", changes.label, kept.labels, "`labels`"),
-        ("rollouts", changes.rollouts, kept.labels, "`labels`"),
-        ("mix", changes.mix, kept.segments, "`segments`"),
+        ("label", changes.label, stored.labels, "`labels`"),
+        ("rollouts", changes.rollouts, stored.labels, "`labels`"),
+        ("mix", changes.mix, stored.segments, "`segments`"),
     ):
         if name is not None and (problem := unknown_name_problem(name, names, what)):
             yield f"changes.{key}", f"{name!r} is {problem}"
-    families = [family.metrics for family in kept.families if family.segment is None]
+    families = [family.metrics for family in stored.families if family.segment is None]
     # Those with sums by user group.
     texts = [metric.text for metrics in families for metric in metrics if metric.has_interval]
     choices = list(dict.fromkeys(texts))

@@ -23,7 +23,7 @@ from streameval.statistics.intervals import GroupSums
 LATEST: Final = 28
 """Days on which a change may have begun; the last of them is the day of the look."""
 
-FEWEST_MOVES: Final = 14
+FEWEST_WEEKLY_CHANGES: Final = 14
 """Fewest differences from week to week that show how days move."""
 
 WEEK: Final = 7
@@ -63,17 +63,17 @@ class DailySums(NamedTuple):
         shape = until - first + 1, len(strata), strata[0].numerators.shape[1]
         values, lists = np.zeros(shape), np.zeros(shape)
         for index, sums in enumerate(strata):
-            here = (sums.days >= first) & (sums.days <= until)
-            values[sums.days[here] - first, index] = sums.numerators[here]
-            lists[sums.days[here] - first, index] = sums.denominators[here]
+            selected = (sums.days >= first) & (sums.days <= until)
+            values[sums.days[selected] - first, index] = sums.numerators[selected]
+            lists[sums.days[selected] - first, index] = sums.denominators[selected]
         return cls(first, values, lists)
 
     def without(self, days: Iterable[int]) -> DailySums:
         """The sums without those of some days, which then count nowhere."""
         indices = [day - self.first for day in days]
-        here = [index for index in indices if 0 <= index < len(self.values)]
+        selected = [index for index in indices if 0 <= index < len(self.values)]
         values, lists = self.values.copy(), self.lists.copy()
-        values[here] = lists[here] = 0.0
+        values[selected] = lists[selected] = 0.0
         return DailySums(self.first, values, lists)
 
 
@@ -152,8 +152,8 @@ class Shifts:
     Attributes:
         first: the first day.
         days: number of calendar days.
-        moves: logarithm of each day less that of a week before, less the same of the other slice;
-            NaN if unknown.
+        weekly_changes: logarithm of each day less that of a week before, less the same of the other
+            slice; NaN if unknown.
     """
 
     def __init__(self, arms: Sequence[DailySums], weeks: int, accepted: Iterable[int] = ()) -> None:
@@ -163,7 +163,7 @@ class Shifts:
         self.days = len(arms[0].values)
         indices = sorted(day - self.first for day in accepted)
         self._breaks = [index for index in indices if 0 < index < self.days]
-        self.moves, self._chance = self._from_week_to_week()
+        self.weekly_changes, self._chance = self._from_week_to_week()
 
     @property
     def start(self) -> int:
@@ -175,7 +175,7 @@ class Shifts:
         """Whether there are enough days with lists, of whatever value."""
         lists = [arm.rows.lists.sum(axis=1) > 0 for arm in self._arms]
         some = np.logical_and.reduce([part[WEEK:-1] & part[: -WEEK - 1] for part in lists])
-        return self.start < self.days and int(some.sum()) >= FEWEST_MOVES
+        return self.start < self.days and int(some.sum()) >= FEWEST_WEEKLY_CHANGES
 
     def latest(self) -> list[Shift]:
         """The shift since each of the latest days.
@@ -227,18 +227,20 @@ class Shifts:
         by_days = squares * [part.variance for part in movements.values()]
         freedom = np.array([part.freedom for part in movements.values()])
         found = _shifts(means, by_days, freedom)
-        for index, whole, shift in zip(movements, total[:, 0, 0].tolist(), found, strict=True):
-            if whole:
+        for index, total_weight, shift in zip(
+            movements, total[:, 0, 0].tolist(), found, strict=True
+        ):
+            if total_weight:
                 shifts[index] = shift._replace(day=self.first + spans[index].start)
         return shifts
 
     def movement(self, before: int) -> Movement | None:
         """How the days before an index move; None if there are too few."""
-        some = np.flatnonzero(np.isfinite(self.moves[:before]))
-        if some.size < FEWEST_MOVES:
+        some = np.flatnonzero(np.isfinite(self.weekly_changes[:before]))
+        if some.size < FEWEST_WEEKLY_CHANGES:
             return None
-        moves = self.moves[some]
-        residuals = moves - median(moves.tolist())
+        weekly_changes = self.weekly_changes[some]
+        residuals = weekly_changes - median(weekly_changes.tolist())
         spread = (_NORMAL * median(np.abs(residuals).tolist())) ** 2
         variance = max(0.0, spread - median(self._chance[some].tolist())) / 2.0
         follows = np.flatnonzero(some[1:] - some[:-1] == 1)
@@ -251,9 +253,9 @@ class Shifts:
 
     def _from_week_to_week(self) -> tuple[FloatArray, FloatArray]:
         """The move of each day, and its variance by users."""
-        moves, chance = np.full(self.days, math.nan), np.full(self.days, math.nan)
+        weekly_changes, chance = np.full(self.days, math.nan), np.full(self.days, math.nan)
         if self.days <= WEEK:
-            return moves, chance
+            return weekly_changes, chance
         pairs = [(arm.rows.since(WEEK), arm.rows.until(-WEEK)) for arm in self._arms]
         weights = _weights([half.lists for pair in pairs for half in pair])
         total = weights.sum(axis=1, keepdims=True)
@@ -261,10 +263,10 @@ class Shifts:
         (change, apart), *others = (_change(weights, *pair) for pair in pairs)
         for other in others:
             change, apart = change - other[0], apart - other[1]
-        moves[WEEK:], chance[WEEK:] = change, _variance(apart)
+        weekly_changes[WEEK:], chance[WEEK:] = change, _variance(apart)
         for index in self._breaks:
-            moves[index : index + WEEK] = math.nan
-        return moves, chance
+            weekly_changes[index : index + WEEK] = math.nan
+        return weekly_changes, chance
 
 
 class _Means(NamedTuple):
@@ -272,30 +274,30 @@ class _Means(NamedTuple):
 
     Attributes:
         value: shape (spans,).
-        moves: for each group, minus the change of the mean if it is left out; (spans, groups).
+        influences: for each group, minus the change of the mean if it is left out; (spans, groups).
         shares: share of each group in the weighted lists; likewise.
         scale: variance of the mean if lists vary by 1; shape (spans,).
     """
 
     value: FloatArray
-    moves: FloatArray
+    influences: FloatArray
     shares: FloatArray
     scale: FloatArray
 
     @property
-    def log_moves(self) -> FloatArray:
+    def log_influences(self) -> FloatArray:
         """The moves of the mean's logarithm; 0 if the mean is 0."""
         above = self.value[:, np.newaxis] > 0
-        moves: FloatArray = np.where(above, self.moves, 0.0)
-        moves /= np.where(above, self.value[:, np.newaxis], 1.0)
-        return moves
+        influences: FloatArray = np.where(above, self.influences, 0.0)
+        influences /= np.where(above, self.value[:, np.newaxis], 1.0)
+        return influences
 
     @property
     def is_usable(self) -> BoolArray:
         """Whether there are enough users with a value, which is above 0."""
         concentration = np.square(self.shares).sum(axis=1)
-        worth = effective_groups(concentration, _variance(self.log_moves), math.inf)
-        usable: BoolArray = (self.value > 0) & (worth >= FEWEST_GROUPS)
+        effective = effective_groups(concentration, _variance(self.log_influences), math.inf)
+        usable: BoolArray = (self.value > 0) & (effective >= FEWEST_GROUPS)
         return usable
 
 
@@ -305,24 +307,24 @@ class _DayRows(NamedTuple):
     Attributes:
         lists: of all groups; shape (rows, strata).
         rates: means, 0 without lists; likewise.
-        moves: minus the change of a mean if a group is left out; shape (rows, strata, groups).
+        influences: minus the change of a mean if a group is left out; shape (rows, strata, groups).
         shares: share of each group in the lists; likewise.
     """
 
     lists: FloatArray
     rates: FloatArray
-    moves: FloatArray
+    influences: FloatArray
     shares: FloatArray
 
     @classmethod
     def of(cls, values: FloatArray, lists: FloatArray) -> Self:
-        whole = lists.sum(axis=2)
-        some = np.maximum(whole, 1.0)
+        totals = lists.sum(axis=2)
+        some = np.maximum(totals, 1.0)
         rates = values.sum(axis=2) / some
         # The only group cannot be left out; its residual is 0.
-        others = np.maximum(whole[:, :, np.newaxis] - lists, 1.0)
-        moves = (values - rates[:, :, np.newaxis] * lists) / others
-        return cls(whole, rates, moves, lists / some[:, :, np.newaxis])
+        others = np.maximum(totals[:, :, np.newaxis] - lists, 1.0)
+        influences = (values - rates[:, :, np.newaxis] * lists) / others
+        return cls(totals, rates, influences, lists / some[:, :, np.newaxis])
 
     def since(self, first: int) -> _DayRows:
         return _DayRows(*(column[first:] for column in self))
@@ -335,7 +337,7 @@ class _DayRows(NamedTuple):
         # Not a product of matrices, whose last bits depend on the library and its threads.
         return _Means(
             np.einsum("srv,rv->s", weights, self.rates),
-            np.einsum("srv,rvg->sg", weights, self.moves),
+            np.einsum("srv,rvg->sg", weights, self.influences),
             np.einsum("srv,rvg->sg", weights, self.shares),
             (np.square(weights) / np.maximum(self.lists, 1.0)).sum(axis=(1, 2)),
         )
@@ -385,12 +387,12 @@ class _ShiftArm:
         members = np.full((len(rows), weeks), len(self.rows.lists))
         for row, summed in enumerate(rows):
             members[row, : len(summed)] = summed
-        whole = _DayRows.of(*(sums[members].sum(axis=1) for sums in self._padded))
+        reference_rows = _DayRows.of(*(sums[members].sum(axis=1) for sums in self._padded))
         lists = np.pad(self.rows.lists, ((0, 1), (0, 0)))
-        shares = np.zeros((*whole.lists.shape, len(lists)))
-        parts = lists[members] / np.maximum(whole.lists, 1.0)[:, np.newaxis]
+        shares = np.zeros((*reference_rows.lists.shape, len(lists)))
+        parts = lists[members] / np.maximum(reference_rows.lists, 1.0)[:, np.newaxis]
         shares[np.arange(len(rows))[:, np.newaxis], :, members] = parts
-        return _References(whole, shares[:, :, :-1], index)
+        return _References(reference_rows, shares[:, :, :-1], index)
 
 
 def _weights(sizes: Sequence[FloatArray]) -> FloatArray:
@@ -407,20 +409,20 @@ def _change(
     weights: FloatArray, later: _DayRows, before: _DayRows
 ) -> tuple[FloatArray, FloatArray]:
     """The logarithm of each row over that of a week before, and its moves by group."""
-    change, apart = np.zeros(len(weights)), np.zeros((len(weights), later.moves.shape[2]))
+    change, apart = np.zeros(len(weights)), np.zeros((len(weights), later.influences.shape[2]))
     for sign, rows in ((1.0, later), (-1.0, before)):
         means = (weights * rows.rates).sum(axis=1)
         means[means <= 0] = math.nan
         change += sign * np.log(means)
-        moves = (weights[:, :, np.newaxis] * rows.moves).sum(axis=1)
-        apart += sign * moves / means[:, np.newaxis]
+        influences = (weights[:, :, np.newaxis] * rows.influences).sum(axis=1)
+        apart += sign * influences / means[:, np.newaxis]
     return change, apart
 
 
-def _variance(moves: FloatArray) -> FloatArray:
+def _variance(influences: FloatArray) -> FloatArray:
     """The variance of the delete-one jackknife; groups are the last axis."""
-    groups = moves.shape[-1]
-    variance: FloatArray = (groups - 1) / groups * np.square(moves).sum(axis=-1)
+    groups = influences.shape[-1]
+    variance: FloatArray = (groups - 1) / groups * np.square(influences).sum(axis=-1)
     return variance
 
 
@@ -433,16 +435,18 @@ def _shifts(
     concentrations = np.max([np.square(share).sum(axis=1) for share in shares], axis=0)
     groups = np.maximum(1.0 / _above(concentrations) - 1.0, NOISE)
     usable = before.is_usable & (groups >= FEWEST_GROUPS)
-    moves = -before.log_moves
+    influences = -before.log_influences
     effect = np.log(_above(since.value)) - np.log(_above(before.value))
     for later, earlier in others:
         usable = usable & later.is_usable & earlier.is_usable
-        moves = moves - (later.log_moves - earlier.log_moves)
+        influences = influences - (later.log_influences - earlier.log_influences)
         effect = effect - (np.log(_above(later.value)) - np.log(_above(earlier.value)))
     fell = since.value <= 0
     # A mean of 0 does not vary; it would vary as before if it had not fallen.
-    unseen = _variance(before.log_moves) * since.scale / _above(before.scale)
-    by_users = np.where(fell, _variance(moves) + unseen, _variance(moves + since.log_moves))
+    unseen = _variance(before.log_influences) * since.scale / _above(before.scale)
+    by_users = np.where(
+        fell, _variance(influences) + unseen, _variance(influences + since.log_influences)
+    )
     variance = by_users + by_days
     spread = np.square(by_users) / groups + np.square(by_days) / freedom
     groups = np.minimum(groups, np.square(variance) / _above(spread))

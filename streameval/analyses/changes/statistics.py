@@ -48,7 +48,7 @@ from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
 
-SHOWN: Final = 63
+DAYS_IN_REPORT: Final = 63
 """Days of `Change.days`."""
 
 _SUSPECT: Final = float(LATEST)
@@ -98,13 +98,13 @@ class Traffic(NamedTuple):
     """The lists of a slice by day: days ascending, lists, and lists without a user."""
 
     days: IntArray
-    listed: IntArray
+    list_counts: IntArray
     nameless: IntArray
 
     @property
     def by_day(self) -> dict[int, int]:
         """The lists of each day."""
-        return dict(zip(self.days.tolist(), self.listed.tolist(), strict=True))
+        return dict(zip(self.days.tolist(), self.list_counts.tolist(), strict=True))
 
 
 class WatchedSeries(NamedTuple):
@@ -158,15 +158,15 @@ def look(
     `past`: days that are left out, besides those that are ignored.
     """
     slices = [series.arm, *([series.other] if series.other is not None else [])]
-    plain = _shifts_of([[part.sums] for part in slices], until, settings, past)
-    seen = Look(series, until, sums=plain)
+    raw = _shifts_of([[part.sums] for part in slices], until, settings, past)
+    seen = Look(series, until, sums=raw)
     if series.slice in NOT_VALUES:
         return seen._replace(
             unjudged=(ChangeVerdict.TOO_FEW_USERS, "values that are no slice of their own")
         )
     traffic = series.traffic
     compared = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
-    lists, nameless = traffic.listed[compared].sum(), traffic.nameless[compared].sum()
+    lists, nameless = traffic.list_counts[compared].sum(), traffic.nameless[compared].sum()
     if float(nameless) / max(float(lists), 1.0) > MOST_ANONYMOUS:
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
         return seen._replace(unjudged=(ChangeVerdict.DO_NOT_TRUST, reason))
@@ -174,7 +174,7 @@ def look(
         if part.objection is not None:
             return seen._replace(unjudged=(ChangeVerdict.DO_NOT_TRUST, clause_of(part.objection)))
     divided = all(part.strata for part in slices)
-    exact = plain
+    exact = raw
     if divided:
         exact = _shifts_of([part.strata for part in slices], until, settings, past)
     shifts = exact.latest() if exact is not None else []
@@ -187,8 +187,8 @@ def look(
     if not any(shift.is_usable for shift in shifts):
         reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
         return seen._replace(unjudged=(ChangeVerdict.TOO_FEW_USERS, reason))
-    raw = plain.latest() if divided and plain is not None else ()
-    return seen._replace(shifts=shifts, raw=raw, judged=exact)
+    raw_shifts = raw.latest() if divided and raw is not None else ()
+    return seen._replace(shifts=shifts, raw=raw_shifts, judged=exact)
 
 
 def _shifts_of(
@@ -378,7 +378,7 @@ def _judge_once(seen: Look, bets: _Bets) -> Change:
         "rollouts": tuple(
             Rollout(day=date_of(day), value=value)
             for day, value in series.rollouts
-            if seen.until - SHOWN < day <= seen.until
+            if seen.until - DAYS_IN_REPORT < day <= seen.until
         ),
     }
     if seen.unjudged is not None:
@@ -443,7 +443,7 @@ def _days(seen: Look, change: Change, *, banded: bool) -> tuple[ChangeDay, ...]:
         for day, value, lists in zip(sums.days.tolist(), *map(list, values), strict=True)
         if lists
     }
-    first = max(seen.until - SHOWN + 1, shifts.first)
+    first = max(seen.until - DAYS_IN_REPORT + 1, shifts.first)
     bands: dict[int, tuple[float, float]] = {}
     if banded:
         stop = shifts.days
@@ -477,7 +477,7 @@ def replayed(
     first = min(starts, default=until)
     by_day = [
         judge_changes([look(part, day, settings) for part in series], settings, precision)
-        for day in range(max(first, until - 2 * SHOWN), until + 1)
+        for day in range(max(first, until - 2 * DAYS_IN_REPORT), until + 1)
     ]
     tested = [any(change.evidence_days is not None for change in row) for row in by_day]
     return by_day[tested.index(True) :] if True in tested else by_day[-1:]

@@ -40,7 +40,7 @@ def changes_promise(report: ChangesReport) -> str:
     )
 
 
-def told(report: ChangesReport) -> ChangesReport:
+def with_sentences(report: ChangesReport) -> ChangesReport:
     """The report with what happened in words, for programs."""
     changes = [replace(change, text=sentence(change)) for change in report.changes]
     return replace(report, changes=changes)
@@ -196,5 +196,5 @@ def set_text(change: Change) -> str:
 def _mix_text(change: Change) -> str:
     if change.raw is None or change.mix is None or abs(change.mix) < 0.0005:
         return ""
-    whole, audience = percent(change.raw, "+"), percent(change.mix, "+")
-    return f" In all it is {whole}, of which {audience} come from another audience."
+    raw, audience = percent(change.raw, "+"), percent(change.mix, "+")
+    return f" In all it is {raw}, of which {audience} come from another audience."

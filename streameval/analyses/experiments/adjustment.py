@@ -128,15 +128,15 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
     `covariates`: the contrast of each. `share`: of the users, those in the treatment.
     """
     control, treatment, *_ = contrast
-    moves = np.array([part.treatment.moves - part.control.moves for part in covariates])
+    influences = np.array([part.treatment.moves - part.control.moves for part in covariates])
     differences = np.array([part.treatment.value - part.control.value for part in covariates])
-    inverse, rank = _inverse(moves)
-    weights = inverse @ moves @ (treatment.moves - control.moves)
-    groups, width = contrast.groups, moves.shape[1]
+    inverse, rank = _inverse(influences)
+    weights = inverse @ influences @ (treatment.moves - control.moves)
+    groups, width = contrast.groups, influences.shape[1]
     left = groups - rank
     surprise = differences @ inverse @ differences * width / (width - 1)
     factor = math.sqrt((1.0 + surprise / left) * groups / left)
-    explained, shift = weights @ moves, float(weights @ differences)
+    explained, shift = weights @ influences, float(weights @ differences)
     return contrast._replace(
         control=control._replace(
             value=control.value + share * shift,
@@ -151,12 +151,12 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
     )
 
 
-def _inverse(moves: FloatArray) -> tuple[FloatArray, int]:
+def _inverse(influences: FloatArray) -> tuple[FloatArray, int]:
     """The inverse of the products of covariates' moves, as far as these differ; and their rank."""
     # In units of their errors, so that a covariate of small numbers is not taken for rounding.
-    scales = np.sqrt(np.square(moves).sum(axis=1))
+    scales = np.sqrt(np.square(influences).sum(axis=1))
     scales[scales == 0] = 1.0
-    scaled = moves / scales[:, None]
+    scaled = influences / scales[:, None]
     sizes, axes = np.linalg.eigh(scaled @ scaled.T)
     apart = sizes > _RANK * sizes.max()
     inverse = (axes[:, apart] / sizes[apart]) @ axes[:, apart].T
@@ -174,19 +174,21 @@ def share_left(sums: GroupSums, audience: Audience) -> float | None:
     middle = int(sums.days[sums.days.size // 2])
     early, late = sums.days < middle, sums.days >= middle
     groups = sums.numerators.shape[1]
-    here = user_groups(audience.hashes[audience.first < middle], groups)
-    users = np.bincount(here, minlength=groups).astype(np.float64)[None]
+    first_half = user_groups(audience.hashes[audience.first < middle], groups)
+    users = np.bincount(first_half, minlength=groups).astype(np.float64)[None]
     day = sums.days[:1]
     columns = (sums.numerators, sums.denominators.astype(np.float64))
     of_users = [
         pool_days(GroupSums(day, column[early].sum(axis=0)[None], users)) for column in columns
     ]
     value = pool_days(sums.rows(late))
-    moves = np.array([estimate.moves for estimate in of_users])
-    if not value.is_usable or min(value.groups, of_users[0].groups) < FEWEST_GROUPS * len(moves):
+    influences = np.array([estimate.moves for estimate in of_users])
+    if not value.is_usable or min(value.groups, of_users[0].groups) < FEWEST_GROUPS * len(
+        influences
+    ):
         return None
-    inverse, rank = _inverse(moves)
-    rest = value.moves - moves.T @ inverse @ moves @ value.moves
+    inverse, rank = _inverse(influences)
+    rest = value.moves - influences.T @ inverse @ influences @ value.moves
     share = np.square(rest).sum() / np.square(value.moves).sum()
     return min(float(share * value.groups / (value.groups - rank)), 1.0)
 
@@ -222,8 +224,8 @@ class UsersBefore:
         self._before, self._groups, self._changes = before, groups, changes
         hashes = before.totals[LISTS].hashes.view(np.uint64)
         self._order = np.argsort(hashes)
-        whole = int(2**64 * before.totals[LISTS].share)
-        threshold = min(whole, *(arm.threshold for of_value in arms for arm in of_value))
+        of_sample = int(2**64 * before.totals[LISTS].share)
+        threshold = min(of_sample, *(arm.threshold for of_value in arms for arm in of_value))
         self._arms = [
             [_arm_of(arm.below(threshold), hashes[self._order], groups) for arm in of_arm]
             for of_arm in zip(*arms, strict=True)

@@ -172,7 +172,7 @@ def _values(
     label = None if experiment is None else experiment.label
     first, last = (None if day is None else number_of_day(day) for day in days)
     calendar = calendar_of(None if counted.setup.every is None else counted.setup.every.time_zone)
-    here: dict[int, tuple[SliceTable, list[int]]] = {}
+    groups_here: dict[int, tuple[SliceTable, list[int]]] = {}
     for start, families in counted.families_by_start:
         day = 0 if start is None else calendar.day(start)
         if (first is not None and day < first) or (last is not None and day > last):
@@ -184,9 +184,9 @@ def _values(
                 continue
             slices = slices_by(family, None, label)
             arms = experiment.arms(name for _, name in slices) if experiment and label else [""]
-            _, cells = here.setdefault(number, (family, []))
+            _, cells = groups_here.setdefault(number, (family, []))
             cells += [cell for (_, name), of in slices.items() if name in arms for cell in of]
-    for family, cells in here.values():
+    for family, cells in groups_here.values():
         table = family.table.select(np.array(sorted(cells), np.int64))
         values = cast("Values", table.statistics[values_name(metric)])
         values.rename(dict.fromkeys(cells, 0))
@@ -241,13 +241,13 @@ class AskedNames(NamedTuple):
     ) -> AskedNames:
         """The names of the metrics of a request; `others`: that it names besides."""
         counted = {cap.metric: cap.counted for cap in caps}
-        asked = {metric_name(text) for text in (*request.options.metrics, *others)}
+        requested = {metric_name(text) for text in (*request.options.metrics, *others)}
         if request.options.config is not None and not request.options.metrics:
             # A configuration may have the metric without a cap.
-            asked |= {cap.counted for cap in caps if cap.cap is None}
+            requested |= {cap.counted for cap in caps if cap.cap is None}
         names = {
             text: [
-                *([text] if text in asked else []),
+                *([text] if text in requested else []),
                 *(n for n, of in counted.items() if of == text),
             ]
             for text in counted.values()

@@ -122,8 +122,8 @@ def check_audiences(
         first = None if changed is None else changed + 1
         end = None if following is None else day_number(following.since)
         planned = {name: plan.shares.get(name, 1.0) for name in crowd.names}
-        whole = sum(planned.values())
-        shares = {name: share / whole for name, share in planned.items()}
+        planned_total = sum(planned.values())
+        shares = {name: share / planned_total for name, share in planned.items()}
         users = dict(zip(crowd.names, crowd.counts(first, end), strict=True))
         against = ratio_evidence(list(users.values()), list(shares.values()))
         splits.append(Split(since=plan.since, users=users, shares=shares, evidence=against))
@@ -147,7 +147,7 @@ def check_audiences(
         smallest_imbalance=None if same_users else imbalance,
         moved={
             f"{origin} -> {goal}": users / crowd.users
-            for (origin, goal), users in crowd.moves().items()
+            for (origin, goal), users in crowd.movements().items()
             if origin != goal and not same_users
         },
         uneven_evidence=uneven_evidence(arms),
@@ -223,9 +223,9 @@ def _trouble(checks: Checks) -> Iterator[str]:
             f"{percent(share)} moved from {' to '.join(name.split(' -> '))}"
             for name, share in sorted(checks.moved.items(), key=lambda pair: -pair[1])
         ]
-        moves = f" ({', '.join(moved)})" if moved else ""
+        movement_text = f" ({', '.join(moved)})" if moved else ""
         yield (
-            f"{percent(checks.shared)} of the users are in several variants{moves}: "
+            f"{percent(checks.shared)} of the users are in several variants{movement_text}: "
             "the assignment is not stable; if that is by design, set same_users (--same-users)"
         )
     if checks.anonymous > MOST_ANONYMOUS:

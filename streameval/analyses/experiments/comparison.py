@@ -164,8 +164,8 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     if contrast is None:
         return Comparison(kind=settings.method, confidence=confidence)
     first, other, *_ = contrast
-    moves, basis = other.moves - first.moves, contrast.basis
-    whole = math.hypot(*moves.tolist())
+    influences, basis = other.moves - first.moves, contrast.basis
+    norm = math.hypot(*influences.tolist())
     has_lift = min(first.value, other.value) > 0 and basis != "difference"
     is_short = (has_lift or contrast.is_signed) and contrast.shortfall > 1
     comparison = Comparison(
@@ -174,7 +174,7 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
         difference=other.value - first.value,
         lift=_ratio(contrast) - 1 if has_lift else None,
         groups=contrast.groups,
-        heaviest=(float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0,
+        heaviest=(float(np.abs(influences).max()) / norm) ** 2 if norm else 0.0,
         shortfall=contrast.shortfall if is_short else None,
         is_skewed=is_short and contrast.is_skewed,
         kind=settings.method,
@@ -255,10 +255,10 @@ def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_
         scale = 1.0 + limit
         lift, of_lift = log_lift(contrast)
         effects = other.value - scale * first.value, lift - math.log(scale)
-        moves = other.moves - scale * first.moves, of_lift
+        influences = other.moves - scale * first.moves, of_lift
         tests = [
             _test_effect(settings, groups, effect, standard_error(of_effect), unit)
-            for effect, of_effect, unit in zip(effects, moves, (first.value, 1.0), strict=True)
+            for effect, of_effect, unit in zip(effects, influences, (first.value, 1.0), strict=True)
         ]
     varying = [test for test in tests if test is not None]
     return varying if len(varying) == len(tests) else []
@@ -267,25 +267,27 @@ def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_
 def log_lift(contrast: Contrast) -> tuple[float, FloatArray]:
     """The logarithm of treatment / control, both above 0, and its moves by user group."""
     first, other, *_ = contrast
-    moves = other.moves / other.value - first.moves / first.value
-    return math.log(_ratio(contrast)), moves
+    influences = other.moves / other.value - first.moves / first.value
+    return math.log(_ratio(contrast)), influences
 
 
-def log_evidence_of(settings: Settings, groups: float, effect: float, moves: FloatArray) -> float:
+def log_evidence_of(
+    settings: Settings, groups: float, effect: float, influences: FloatArray
+) -> float:
     """Ln of the e-value against no effect on a logarithmic scale; 0 if it does not vary.
 
     `groups`: degrees of freedom.
     """
-    tested = _test_effect(settings, groups, effect, standard_error(moves), 1.0)
+    tested = _test_effect(settings, groups, effect, standard_error(influences), 1.0)
     return 0.0 if tested is None else tested.log_evidence
 
 
-def logs_differ(settings: Settings, groups: float, effect: float, moves: FloatArray) -> bool:
+def logs_differ(settings: Settings, groups: float, effect: float, influences: FloatArray) -> bool:
     """Whether the interval of an effect on a logarithmic scale excludes 0.
 
     `groups`: degrees of freedom.
     """
-    tested = _test_effect(settings, groups, effect, standard_error(moves), 1.0)
+    tested = _test_effect(settings, groups, effect, standard_error(influences), 1.0)
     return tested is not None and (tested.low > 0 or tested.high < 0)
 
 

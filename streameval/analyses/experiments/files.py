@@ -172,14 +172,14 @@ def _find_caps(
     # A state is counted already.
     if metrics and not request.given.is_state:
         texts = [without_cap(metric).text for metric in metrics]
-        plain = request.with_options(metrics=texts)._replace(added=())
+        uncapped = request.with_options(metrics=texts)._replace(added=())
         if options.models:
-            whole = _without_deciding(options, **_WHOLE)
-            setup, _ = experiment_setup(plain, whole, around)
+            undecided = _without_deciding(options, **_ALL_DATA)
+            setup, _ = experiment_setup(uncapped, undecided, around)
             setups = [setup.without_labels()._replace(given=of) for of in options.models.values()]
             caps = find_caps(metrics, setups, around)
         else:
-            setup, experiment = experiment_setup(plain, _without_deciding(options), around)
+            setup, experiment = experiment_setup(uncapped, _without_deciding(options), around)
             caps = find_caps(metrics, [setup], around, experiment)
     named = AskedNames.of(caps, request, deciding)
     if not caps:
@@ -192,7 +192,12 @@ def _find_caps(
     return caps, named.request(request), options._replace(experiment=counted), named
 
 
-_WHOLE: Final[Mapping[str, Any]] = {"same_users": True, "since": None, "until": None, "shares": {}}
+_ALL_DATA: Final[Mapping[str, Any]] = {
+    "same_users": True,
+    "since": None,
+    "until": None,
+    "shares": {},
+}
 """The experiment of models of one truth, without days and a split of users."""
 
 
@@ -215,13 +220,15 @@ class ArmCounts(NamedTuple):
     segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
     before: Before | None = None
 
-    def renamed(self, named: AskedNames, asked: Mapping[str, Any]) -> ArmCounts:
+    def renamed(self, named: AskedNames, requested: Mapping[str, Any]) -> ArmCounts:
         """The counts with the names that were asked for.
 
-        `asked`: the fields of the experiment, which may have metrics by percentile.
+        `requested`: the fields of the experiment, which may have metrics by percentile.
         """
         names, before = named.names, self.before
-        deciding = {name: asked[name] for name in ("primary", "guardrails") if name in asked}
+        deciding = {
+            name: requested[name] for name in ("primary", "guardrails") if name in requested
+        }
         return self._replace(
             experiment=replace(self.experiment, **deciding),
             metrics=named.metrics(self.metrics),
@@ -343,8 +350,8 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
             "model, once. Leave it out.",
             setting=Setting(name),
         )
-    whole = {**options.experiment, **_WHOLE}
-    setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
+    settings = {**options.experiment, **_ALL_DATA}
+    setup, experiment = experiment_setup(request, options._replace(experiment=settings), around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = replace(experiment, control=next(iter(options.models)))
     setup = setup.without_labels()
@@ -400,9 +407,9 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
         )
     request = request.with_options(metrics=[*request.options.metrics, control.text])
     # Every user meets both policies.
-    whole = {"control": control.text, "same_users": True, "shares": {}}
+    settings = {"control": control.text, "same_users": True, "shares": {}}
     deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None, "until": None}
-    options = options._replace(experiment=deciding | dict(options.experiment) | whole)
+    options = options._replace(experiment=deciding | dict(options.experiment) | settings)
     log, experiment, intervals = _counted(request, options, around)
     counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
@@ -486,10 +493,10 @@ def compare_variants(
         counted, where = count_policies(request, options, around), "command line"
     else:
         refuse_idle(request.options, *(options.models.values() or [request.given]))
-        asked = options.experiment
+        requested = options.experiment
         caps, request, options, named = _find_caps(request, options, around)
         counted = (count_models if options.models else count_arms)(request, options, around)
-        counted = counted.renamed(named, asked) if caps else counted
+        counted = counted.renamed(named, requested) if caps else counted
         where = "the options"
     experiment, metrics, variants = counted.experiment, counted.metrics, counted.variants
     judged = [metric for metric in metrics if metric.text not in counted.left_out]
@@ -597,8 +604,8 @@ def page_of_report(title: str, result: CompareResult, about: Mapping[str, str]) 
     level, precision = confidence_text(intervals.confidence), percent(intervals.precision)
     look = result.report.look
     method = result.method if look is None else f"look {look.look} of {look.looks} planned"
-    told = {"intervals": f"{method}, {level}, precision {precision}"}
+    details = {"intervals": f"{method}, {level}, precision {precision}"}
     if result.lists:
-        told["events"] = f"{result.lists:,} lists"
+        details["events"] = f"{result.lists:,} lists"
     report = replace(snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),))
-    return page_of(title, [SpanReadings(None, report)], {**told, **about})
+    return page_of(title, [SpanReadings(None, report)], {**details, **about})

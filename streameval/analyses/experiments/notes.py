@@ -190,10 +190,10 @@ def moved_lift(newest: NewestDay, names: tuple[str, str, str], settings: Setting
     metric, control, treatment = names
     if not (newest.alone.is_usable and newest.before.is_usable):
         return
-    logs, moves = zip(*map(log_lift, (newest.alone, newest.before)), strict=True)
+    logs, influences = zip(*map(log_lift, (newest.alone, newest.before)), strict=True)
     lifts = [math.expm1(log) for log in logs]
     groups = min(newest.alone.groups, newest.before.groups)
-    evidence = log_evidence_of(settings, groups, logs[0] - logs[1], moves[0] - moves[1])
+    evidence = log_evidence_of(settings, groups, logs[0] - logs[1], influences[0] - influences[1])
     if evidence < math.log(MUCH) or abs(lifts[0] - lifts[1]) < _LONGER:
         return
     later = (treatment, control) if lifts[0] < lifts[1] else (control, treatment)

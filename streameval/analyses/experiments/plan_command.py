@@ -144,8 +144,8 @@ def _with_caps(request: Request, around: Surroundings) -> tuple[Request, AskedNa
     metrics = percentile_metrics(request.options.metrics)
     if not metrics:
         return request, None
-    plain = request.with_options(metrics=[without_cap(metric).text for metric in metrics])
-    caps = find_caps(metrics, [_plan_setup(plain)], around)
+    uncapped = request.with_options(metrics=[without_cap(metric).text for metric in metrics])
+    caps = find_caps(metrics, [_plan_setup(uncapped)], around)
     for cap in caps:
         around.note(f"{cap.text}.")
     named = AskedNames.of(caps, request)

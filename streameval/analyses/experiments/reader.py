@@ -58,9 +58,9 @@ def segments_in(
 
 def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
     """The metrics of all families without a segment, and all users."""
-    whole = [family for family in families if family.segment is None]
-    metrics = [metric for family in whole for metric in family.metrics]
-    everyone = _joined(whole[::-1], None).get("", {}).get("", Variant({}, NOBODY))
+    unsegmented = [family for family in families if family.segment is None]
+    metrics = [metric for family in unsegmented for metric in family.metrics]
+    everyone = _joined(unsegmented[::-1], None).get("", {}).get("", Variant({}, NOBODY))
     return [metric for metric in metrics if not is_overlap(metric)], everyone
 
 
@@ -100,8 +100,8 @@ def _variants_of(
             if sums.problem is not None
         }
         # Exact, as values are read elsewhere; sums by group are rounded.
-        whole, cell = joined(table, cells), np.array(cells[:1])
-        readings = [readings_of(metric, whole, cell)[0] for metric in metrics]
+        total, cell = joined(table, cells), np.array(cells[:1])
+        readings = [readings_of(metric, total, cell)[0] for metric in metrics]
         yield (
             key,
             Variant(
@@ -119,10 +119,10 @@ def _variants_of(
 
 def _cohorts(family: SliceTable, cells: Sequence[int]) -> Cohorts | None:
     """What the users of these cells did since a ramp began; None if it is not kept."""
-    kept = in_experiment(family.table)
-    if kept is None:
+    cohorts = in_experiment(family.table)
+    if cohorts is None:
         return None
-    days, sums = kept
+    days, sums = cohorts
     totals = {
         metric.text: sums.totals(metric.per_list, cells)
         for metric in family.metrics
@@ -134,15 +134,15 @@ def _cohorts(family: SliceTable, cells: Sequence[int]) -> Cohorts | None:
 
 def _audiences(family: SliceTable, *names: str | None) -> dict[Labels, Audience]:
     """Values of labels -> the users of their slices together; empty if users are not kept."""
-    groups, kept = groups_of(family.table), distinct_users(family.table)
-    if groups is None or kept is None:
+    groups, sample = groups_of(family.table), distinct_users(family.table)
+    if groups is None or sample is None:
         return {}
-    users, audiences = kept.copy(), {}
+    users, audiences = sample.copy(), {}
     slices = slices_by(family, *names)
     users.rename({cell: cells[0] for cells in slices.values() for cell in cells})
     for key, cells in slices.items():
-        (sample,) = users.view(np.array(cells[:1]))
-        audiences[key] = Audience(*sample, *groups.lists_by_day(np.array(cells)))
+        (counted,) = users.view(np.array(cells[:1]))
+        audiences[key] = Audience(*counted, *groups.lists_by_day(np.array(cells)))
     return audiences
 
 
@@ -153,10 +153,10 @@ def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
     """
     before: Before | None = None
     for family in families:
-        kept = before_experiment(family.table)
-        if kept is None or label not in family.names:
+        found = before_experiment(family.table)
+        if found is None or label not in family.names:
             continue
-        period, sums = kept[0], kept[1].copy()
+        period, sums = found[0], found[1].copy()
         sums.rename({})
         cells = sums.cells
         lists, anonymous = (int(count.sum()) for count in sums.lists(cells))

@@ -208,7 +208,7 @@ class Crowd:
         counts = np.bincount(self._arm[counted], minlength=len(self.names))
         return [int(count) for count in counts]
 
-    def moves(self) -> dict[tuple[str, str], int]:
+    def movements(self) -> dict[tuple[str, str], int]:
         """Users by the variant that they saw first, and another one that they saw last.
 
         Both are equal for users who saw several variants on one day only.

@@ -228,24 +228,24 @@ def judged_metric(metric: Metric) -> Judged:
     return Judged(metric.text, metric.definition.higher_is_better, counted)
 
 
-def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]:
+def experiment_problems(experiment: Experiment, stored: Kept) -> Iterator[Problem]:
     """An experiment without intervals, with an unknown label, or that contradicts itself."""
-    if kept.intervals is None:
+    if stored.intervals is None:
         yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."
-    compared = kept.by(experiment.label)
-    if problem := unknown_name_problem(experiment.label, kept.labels, "`labels`"):
+    compared = stored.by(experiment.label)
+    if problem := unknown_name_problem(experiment.label, stored.labels, "`labels`"):
         yield "experiment.label", f"{experiment.label!r} is {problem}"
     elif not compared:
         yield "experiment.label", f"no metric is kept by {experiment.label!r}."
     if (within := experiment.within) is not None:
-        names = [name for name in (*kept.labels, *kept.segments) if name != experiment.label]
+        names = [name for name in (*stored.labels, *stored.segments) if name != experiment.label]
         if problem := unknown_name_problem(within, names, "`labels` and `segments`"):
             yield "experiment.within", f"{within!r} is {problem}"
-        compared = kept.by(experiment.label, within)
-    if kept.rankers and experiment.label == RANKER:
+        compared = stored.by(experiment.label, within)
+    if stored.rankers and experiment.label == RANKER:
         if not experiment.same_users:
             yield "experiment.same_users", "every user meets every ranker; add same_users = true."
-        if problem := unknown_name_problem(experiment.control, kept.rankers, "the rankers"):
+        if problem := unknown_name_problem(experiment.control, stored.rankers, "the rankers"):
             yield "experiment.control", f"{experiment.control!r} is {problem}"
     try:
         experiment.check(compared)

@@ -280,7 +280,7 @@ def compare_with_control(
             *comparisons.moved_lifts([metric for metric in followed if metric.counted is None]),
         )
         checks = replace(checks, notes=notes)
-    return in_words(Report(checks, rows, experiment.label, intervals, look=look).settled())
+    return in_words(Report(checks, rows, experiment.label, intervals, look=look).finalized())
 
 
 def with_segments(
@@ -300,15 +300,15 @@ def with_segments(
     `segments`: value of the segment -> variants. `before`: see `compare_with_control`.
     """
     control, *treatments = report.checks.users
-    plain = replace(experiment, primary=[], guardrails={}, within=None)
+    undecided = replace(experiment, primary=[], guardrails={}, within=None)
     judged, nothing = judged_metrics(metrics), Variant({}, NOBODY)
-    drafts, folded = [], []
+    drafts, overflow = [], []
     for name, variants in sorted(segments.items()):
         arms = {
             arm: variants.get(arm, nothing).during(experiment) for arm in (control, *treatments)
         }
         comparisons = _Comparisons(
-            plain,
+            undecided,
             judged,
             arms,
             report.intervals,
@@ -324,10 +324,10 @@ def with_segments(
             for variant in treatments
         ]
         if name in NOT_VALUES:
-            folded += [replace(draft.row, verdict=Verdict.NOT_JUDGED) for draft in of_segment]
+            overflow += [replace(draft.row, verdict=Verdict.NOT_JUDGED) for draft in of_segment]
         else:
             drafts += of_segment
-    rows = [*correct_for_number(drafts), *folded]
+    rows = [*correct_for_number(drafts), *overflow]
     if not report.checks.trouble:
         notes = (*report.checks.notes, *unlike_segments(unlike_lifts(drafts)))
         report = report._replace(checks=replace(report.checks, notes=notes))
@@ -366,7 +366,7 @@ def check_segment(
             f"{worst}, although in all they are: compare within {segment} (--within {segment})"
         )
         checks = replace(checks, trouble=(*checks.trouble, trouble))
-    return in_words(report._replace(checks=checks).settled())
+    return in_words(report._replace(checks=checks).finalized())
 
 
 def _items_read(arm: Variant, metric: Metric) -> float:
@@ -647,9 +647,9 @@ class _Comparisons:
             for key, sums in zip(("control", "treatment"), values_of, strict=True):
                 fields[key] = pool_days(sums).value if sums.denominators.any() else None
         elif covariates is not None and contrast is not raw:
-            plain = judge(raw, settings)
-            fields["raw_lift"], fields["known"] = plain.lift, covariates.known
-            fields["narrower"] = narrower(plain, comparison)
+            unadjusted = judge(raw, settings)
+            fields["raw_lift"], fields["known"] = unadjusted.lift, covariates.known
+            fields["narrower"] = narrower(unadjusted, comparison)
         some, lists = (
             sum(float(sums.denominators.sum()) for sums in pair)
             for pair in (common, (control, treatment))

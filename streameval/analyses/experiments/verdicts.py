@@ -177,9 +177,9 @@ class Report(NamedTuple):
         """The variant that the others are compared with."""
         return next(iter(self.checks.users))
 
-    def settled(self) -> Report:
+    def finalized(self) -> Report:
         """The report with its decisions, and without verdicts if a check raised an alarm."""
-        rows = [_settled(row, self.checks.trouble) for row in self.rows]
+        rows = [_finalized(row, self.checks.trouble) for row in self.rows]
         decisions = decide(rows, self.checks.trouble)
         by_variant = {decision.variant: decision.decision for decision in decisions}
         rows = [replace(row, decision=by_variant.get(row.variant)) for row in rows]
@@ -187,12 +187,12 @@ class Report(NamedTuple):
 
     def divided(self, segments: Sequence[Compared]) -> Report:
         """The report with the comparisons of each segment."""
-        return self._replace(segments=[_settled(row, self.checks.trouble) for row in segments])
+        return self._replace(segments=[_finalized(row, self.checks.trouble) for row in segments])
 
     def untrusted(self, trouble: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
         checks = replace(self.checks, trouble=(*self.checks.trouble, trouble))
-        return self._replace(checks=checks).settled().divided(self.segments)
+        return self._replace(checks=checks).finalized().divided(self.segments)
 
 
 class DraftComparison(NamedTuple):
@@ -249,7 +249,7 @@ class _SegmentLift(NamedTuple):
     """The logarithm of treatment / control in a segment, its moves by user group, its settings."""
 
     log: float
-    moves: FloatArray
+    influences: FloatArray
     segment: str
     groups: float
     settings: Settings
@@ -277,7 +277,10 @@ def unlike_lifts(drafts: Sequence[DraftComparison]) -> list[UnlikeLifts]:
             (low, high)
             for low, high in combinations(ascending, 2)
             if logs_differ(
-                settings, min(low.groups, high.groups), high.log - low.log, high.moves - low.moves
+                settings,
+                min(low.groups, high.groups),
+                high.log - low.log,
+                high.influences - low.influences,
             )
         ]
         if unlike:
@@ -352,7 +355,7 @@ def _metrics(rows: Iterable[Compared]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def _settled(row: Compared, trouble: Sequence[str]) -> Compared:
+def _finalized(row: Compared, trouble: Sequence[str]) -> Compared:
     """The row with the reason that it is open; without a verdict if a check raised an alarm."""
     if trouble and row.verdict not in (Verdict.TOO_FEW_USERS, Verdict.NOT_JUDGED):
         row = replace(row, verdict=Verdict.DO_NOT_TRUST)

@@ -48,10 +48,10 @@ def in_words(report: Report) -> Report:
 
 def _decision_text(found: VariantDecision, report: Report) -> str:
     """The decision about a variant, and why."""
-    kept, reasons = _guardrails_text(found), list[str]()
+    guardrails, reasons = _guardrails_text(found), list[str]()
     match found.decision:
         case Decision.SHIP:
-            better = f"{_are(found.better, 'better')}{f' and {kept}' if kept else ''}"
+            better = f"{_are(found.better, 'better')}{f' and {guardrails}' if guardrails else ''}"
             wrong = _share_wrong(report.intervals.confidence)
             reasons = [f"{better} (at most {wrong} of such decisions are wrong)"]
         case Decision.DO_NOT_SHIP:
@@ -69,8 +69,8 @@ def _decision_text(found: VariantDecision, report: Report) -> str:
                     "keep within their limits" if len(found.open) > 1 else "keeps within its limit"
                 )
                 reasons.append(f"it is open whether {list_text(found.open)} {keeps}")
-            elif kept:
-                reasons.append(kept)
+            elif guardrails:
+                reasons.append(guardrails)
         case Decision.DO_NOT_TRUST:
             reasons = ["a check of the experiment failed"]
             if not report.checks.trouble:

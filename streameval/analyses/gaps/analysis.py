@@ -54,14 +54,14 @@ class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     at_most: float | None = None
 
 
-def gap_problems(gaps: Sequence[GapOptions], kept: Kept) -> Iterator[Problem]:
+def gap_problems(gaps: Sequence[GapOptions], stored: Kept) -> Iterator[Problem]:
     """A gap without intervals, by an unknown label, without a mean to compare, or twice."""
-    if kept.intervals is None:
+    if stored.intervals is None:
         yield "gap", "a gap needs intervals; add intervals = { confidence = 0.95 }."
     watched: dict[tuple[str, str], str] = {}
     for number, options in enumerate(gaps):
         where = f"gap[{number}]"
-        names = [*kept.labels, *kept.segments]
+        names = [*stored.labels, *stored.segments]
         if problem := unknown_name_problem(options.by, names, "`labels` and `segments`"):
             yield f"{where}.by", f"{options.by!r} is {problem}"
             continue
@@ -70,7 +70,7 @@ def gap_problems(gaps: Sequence[GapOptions], kept: Kept) -> Iterator[Problem]:
                 f"found {options.at_most!r}; give a difference above 0, in the unit of the metric."
             )
             yield f"{where}.at_most", problem
-        means = [metric.text for metric in kept.by(options.by) if metric.has_interval]
+        means = [metric.text for metric in stored.by(options.by) if metric.has_interval]
         if not means:
             yield f"{where}.by", f"no mean over lists or items is kept by {options.by!r}."
         for index, name in enumerate(options.metrics):

@@ -72,7 +72,7 @@ def gaps(
     with as_usage_error(SourceError, InvalidEventError):
         # The field is the only label.
         options = read.options(by=[by], **pair.reading())
-        given = events_given(
+        events = events_given(
             read.paths,
             options,
             recommendations=groups.recommendations,
@@ -80,8 +80,8 @@ def gaps(
             exclude=pair.exclude,
             users=groups.users,
         )
-        refuse_idle(options, given)
-        request = Request(given, options)
+        refuse_idle(options, events)
+        request = Request(events, options)
         found, is_doubtful = _find(request, by, method, intervals.given)
     forms = Forms(
         partial(_parts, found, by),
@@ -133,11 +133,11 @@ def _find(
 
 def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
     for gap in gaps:
-        whole: dict[str, Any] = msgspec.to_builtins(gap)
-        values = whole.pop("values")
-        named = {f"gap_{name}": whole.pop(name) for name in ("low", "high")}
+        record: dict[str, Any] = msgspec.to_builtins(gap)
+        values = record.pop("values")
+        named = {f"gap_{name}": record.pop(name) for name in ("low", "high")}
         for value in values:
-            yield {"metric": whole["metric"], by: value.pop("name")} | value | whole | named
+            yield {"metric": record["metric"], by: value.pop("name")} | value | record | named
 
 
 def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | TextTable[GapValue]]:

@@ -163,8 +163,8 @@ def gap(
         raise NotComparableError(parsed.text)
     if precision is not None:
         intervals = replace(intervals, precision=precision)
-    how, whole = IntervalMethod(intervals, method), np.array([0])
-    sums = {name: user_sums(parsed, value.table, whole, how) for name, value in values.items()}
+    how, everyone = IntervalMethod(intervals, method), np.array([0])
+    sums = {name: user_sums(parsed, value.table, everyone, how) for name, value in values.items()}
     return gap_of(parsed, sums, intervals, method)
 
 
@@ -264,25 +264,25 @@ def _compare(
 ) -> tuple[dict[str, float | None], frozenset[str]]:
     """The bounds of a gap, of at least two values that ascend, and those that may be the worst."""
     means = np.array([row.estimate.value for row in rows])
-    moves = np.array([row.estimate.moves for row in rows])
+    influences = np.array([row.estimate.moves for row in rows])
     groups = np.array([row.estimate.groups for row in rows])
-    whole = _pooled(rows)
+    pooled = _pooled(rows)
     # If all lists of a value are alike, such as none with a click, its groups do not vary, although
     # by chance they might have: its error is then that of as many lists of all values together.
     sizes = np.array([row.lists for row in rows], np.float64)
-    spread = standard_error(whole.moves) * math.sqrt(sizes.sum())
+    spread = standard_error(pooled.moves) * math.sqrt(sizes.sum())
     flat = [standard_error(row.estimate.moves) <= NOISE * abs(row.estimate.value) for row in rows]
     errors = np.where(flat, spread / np.sqrt(sizes), 0.0)
     positive, alike = means > 0, np.full(means.size, 0.5)
     if means[0] < 0 or means[-1] <= 0:
-        values = means, moves, errors, groups, alike
+        values = means, influences, errors, groups, alike
         pairs = _Pairs(values, float(np.abs(means).max()), intervals, kind)
     else:
         # The error of a square root hardly depends on the mean. That of a mean of rare clicks is
         # low where the mean is low by chance, so that the difference would be sure too often.
         roots = np.sqrt(means)
-        slopes = 0.5 / np.where(positive, roots, math.sqrt(whole.value))
-        values = roots, moves * slopes[:, None], errors * slopes, groups, roots
+        slopes = 0.5 / np.where(positive, roots, math.sqrt(pooled.value))
+        values = roots, influences * slopes[:, None], errors * slopes, groups, roots
         pairs = _Pairs(values, float(roots[-1]) / 2.0, intervals, kind)
     bounds: dict[str, float | None] = {
         "difference": float(means[-1] - means[0]),
@@ -291,7 +291,7 @@ def _compare(
     }
     if means[0] >= 0 < means[-1]:
         some = means[positive]
-        relative = moves[positive] / some[:, None], errors[positive] / some
+        relative = influences[positive] / some[:, None], errors[positive] / some
         values = np.log(some), *relative, groups[positive], alike[positive]
         logs = _Pairs(values, 1.0, intervals, kind)
         low, high, nothing = logs.low(), logs.high(), not positive[0]
@@ -320,10 +320,13 @@ class _Pairs:
     def __init__(
         self, values: Sequence[FloatArray], unit: float, intervals: Intervals, kind: Kind
     ) -> None:
-        means, moves, errors, groups, stretch = values
+        means, influences, errors, groups, stretch = values
         lower, higher = np.triu_indices(means.size, 1)
-        squares = [np.square(moves[j] - moves[i]).sum() for i, j in zip(lower, higher, strict=True)]
-        spread = np.array(squares, np.float64) * (moves.shape[1] - 1) / moves.shape[1]
+        squares = [
+            np.square(influences[j] - influences[i]).sum()
+            for i, j in zip(lower, higher, strict=True)
+        ]
+        spread = np.array(squares, np.float64) * (influences.shape[1] - 1) / influences.shape[1]
         error = np.sqrt(spread + np.square(errors[lower]) + np.square(errors[higher]))
         alpha, scale = 1.0 - intervals.confidence, intervals.precision * unit
         # A pair without a spread counts, too: the number of tests is that of the pairs.

@@ -249,14 +249,14 @@ class ConfluentConsumer:
         self._client = self._subscribed()
 
     def _name_is_taken(self) -> bool:
-        mine = self._client.memberid()
-        if not mine:
+        member_id = self._client.memberid()
+        if not member_id:
             # The client was about to join, and the broker's answer was lost.
             return False
         config = {**self._config, "request_timeout_ms": ANSWER_MS}
         with closing(Cluster(config)) as cluster:
             holder = cluster.member_id(self._config["group_id"], self._config["group_instance_id"])
-        return holder not in ("", mine)
+        return holder not in ("", member_id)
 
     def _consumed(self, most: int, seconds: float) -> list[Any]:
         try:
@@ -440,5 +440,5 @@ def connect_once(settings: Mapping[str, Any]) -> None:
             client.list_topics(timeout=_CONNECTING_SECONDS)
         except KafkaException as error:
             client.poll(0.0)
-            said = "; ".join(dict.fromkeys(heard_error.str() for heard_error in heard))
-            raise errors.KafkaError(said or error.args[0].str()) from error
+            messages = "; ".join(dict.fromkeys(heard_error.str() for heard_error in heard))
+            raise errors.KafkaError(messages or error.args[0].str()) from error

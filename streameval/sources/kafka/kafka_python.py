@@ -126,8 +126,10 @@ class KafkaPythonConsumer:
             if not isinstance(error.__cause__, _Interruption):
                 raise
             return []
-        mine = {Partition(*partition): records for partition, records in polled.items()}
-        batches = [record_batch(p, records) for p, records in mine.items() if p in positions]
+        by_partition = {Partition(*partition): records for partition, records in polled.items()}
+        batches = [
+            record_batch(p, records) for p, records in by_partition.items() if p in positions
+        ]
         if batches:
             return batches
         # Offsets without records move the position, too.

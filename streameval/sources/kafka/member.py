@@ -13,7 +13,13 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 
 from streameval.events.errors import SourceError
-from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
+from streameval.events.records import (
+    Assignment,
+    CommitAnswer,
+    Partition,
+    PartitionOwner,
+    RecordBatch,
+)
 from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
 from streameval.sources.options import EARLIEST, LATEST
 
@@ -110,7 +116,7 @@ class GroupMember:
         config: Mapping[str, Any],
         start: int,
         monitor: ClusterMonitor,
-        owner: Owner,
+        owner: PartitionOwner,
     ) -> None:
         self._topics = topics
         self._config = config
@@ -152,10 +158,10 @@ class GroupMember:
 
     def reassign(self) -> None:
         """Assign all partitions again after data loss: the owner decides, as after a restart."""
-        mine = sorted(self.positions)
-        self._owner.revoked(mine)
+        assigned = sorted(self.positions)
+        self._owner.revoked(assigned)
         self.positions.clear()
-        self.hold(mine)
+        self.hold(assigned)
 
     def assignments(self) -> list[Assignment]:
         """The unstarted partitions with the current offsets of the cluster.
@@ -235,8 +241,8 @@ class GroupMember:
         self, positions: Mapping[Partition, int], *, wait: bool
     ) -> str | CommitAnswer | None:
         """Commit the assigned partitions; returns the problem in one sentence, PENDING or None."""
-        mine = {*self.positions, *(self.unstarted or ())}
-        ours = {log: offset for log, offset in positions.items() if log in mine}
+        assigned = {*self.positions, *(self.unstarted or ())}
+        ours = {log: offset for log, offset in positions.items() if log in assigned}
         foreign = ", ".join(str(position) for position in sorted(positions) if position not in ours)
         try:
             if ours and not self._consumer.commit(ours, wait=wait):
@@ -260,10 +266,10 @@ class GroupMember:
         if rebalance.what == "assigned":
             self.hold(rebalance.partitions)
             return
-        mine = [log for log in rebalance.partitions if log in self.positions]
-        if mine:
+        assigned = [log for log in rebalance.partitions if log in self.positions]
+        if assigned:
             call = self._owner.revoked if rebalance.what == "revoked" else self._owner.lost
-            call(mine)
+            call(assigned)
         for partition in rebalance.partitions:
             self.positions.pop(partition, None)
         self.paused -= frozenset(rebalance.partitions)

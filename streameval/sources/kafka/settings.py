@@ -81,7 +81,9 @@ _IN_LIBRDKAFKA: Final[Mapping[str, str]] = {
 }
 """Name in kafka-python -> name in librdkafka; all others differ only in dots."""
 
-_RENAMED: Final = {theirs.replace(".", "_"): ours for ours, theirs in _IN_LIBRDKAFKA.items()}
+_RENAMED: Final = {
+    librdkafka_name.replace(".", "_"): ours for ours, librdkafka_name in _IN_LIBRDKAFKA.items()
+}
 _NOT_FOR_LIBRDKAFKA: Final = (
     *("bootstrap_timeout_ms", "max_poll_records", "metrics_enabled", "ssl_check_hostname"),
     "partition_assignment_strategy",
@@ -232,8 +234,8 @@ def known_settings(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
 def addresses(config: Mapping[str, Any]) -> list[str]:
     """The bootstrap servers as HOST:PORT."""
     servers = config.get("bootstrap_servers", "localhost")
-    listed = servers.split(",") if isinstance(servers, str) else servers
-    stripped = [address.strip() for address in listed]
+    entries = servers.split(",") if isinstance(servers, str) else servers
+    stripped = [address.strip() for address in entries]
     return [
         address if _host_and_port(address)[1] else f"{address}:9092"
         for address in stripped

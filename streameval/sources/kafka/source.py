@@ -19,7 +19,7 @@ from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from streameval.events.errors import SourceError, UnevenStreamsError
 from streameval.events.extras import imports_of
-from streameval.events.records import CommitAnswer, Owner, Partition, RecordBatch
+from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
 from streameval.sources.kafka.cluster import ClusterMonitor, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
@@ -102,7 +102,7 @@ class KafkaSource:
         self._timeout = stall_seconds
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._watchdog = Watchdog(self._timeout, time.monotonic)
-        self._owner: Owner = Positions()
+        self._owner: PartitionOwner = Positions()
         self._member: GroupMember | None = None
         self._fenced: KafkaError | None = None
         self._retrying: str | None = None
@@ -165,7 +165,7 @@ class KafkaSource:
         first = self._waiting[min(self._waiting)]
         return f"{first}; {', '.join(waiting[:_NAMED])}{more} wait for it; still trying."
 
-    def open(self, owner: Owner) -> None:
+    def open(self, owner: PartitionOwner) -> None:
         """Start to connect; `poll` joins the group."""
         self.close()
         settings = redact(self._config)
