@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from streameval.accumulator.reading_intervals import IntervalMethod
     from streameval.events.arrow import ArrowTable
     from streameval.events.columns import Columns
+    from streameval.statistics.user_key import UserHashKey
 else:
     # What only reads and saves: a loop that only counts needs none of it.
     _LATER = ("advice", "codec", "following", "reading_intervals", "readings")
@@ -108,6 +109,8 @@ class Accumulator:
             values: {"genre": {"a": ["drama", "news"]}}; needed by metrics with `by` or `among`.
         examination: the chance that users look at rank 1, 2, ...: [1, 0.6, 0.4]; deeper ranks have
             the last one; needed by debiased_ctr.
+        user_key: where the key of the hash of users is, "${file:PATH}" or "${NAME}"; without it
+            anybody with a list of ids can recompute the hashes that a state has.
         depth: ranks kept; by default the largest cut-off of the metrics, or whole lists if a
             metric has none; 0 always keeps whole lists.
         max_items: largest number of distinct items counted exactly; beyond it, coverage is an
@@ -158,6 +161,7 @@ class Accumulator:
         similarity: Similarity | None = None,
         attributes: AttributeInputs | None = None,
         examination: Sequence[float] | None = None,
+        user_key: UserHashKey | str | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
         ids: IdKind | None = None,
@@ -167,7 +171,15 @@ class Accumulator:
         needs: Iterable[Need] = (),
     ) -> None:
         asked = asked_metrics(metrics)
-        context = context_of(catalog, popularity, similarity, attributes, examination, time_zone)
+        context = context_of(
+            catalog,
+            popularity,
+            similarity,
+            attributes,
+            examination,
+            user_key=user_key,
+            time_zone=time_zone,
+        )
         for metric in asked:
             check_inputs(metric, context)
         check_kind("intervals", intervals, Intervals)
@@ -575,6 +587,7 @@ class Accumulator:
 
     def _take(self, given: Any) -> None:
         """Count events."""
+        self._require_key()
         table = self._table
         kind, checked = checked_batch(table.ids, given, table.search)
         refuse_unshown(checked, self._plan)
@@ -604,10 +617,16 @@ class Accumulator:
         self._lists += lists
         self._changes += 1
 
+    def _require_key(self) -> None:
+        """Refuse to count with a key of users that is not at hand, before anything is counted."""
+        if self.context.user_key is not None:
+            self.context.user_key.require()
+
     def _choose_adder(self) -> None:
         """Set what appends an event without a look at it, if none needs one."""
         self._check_each()
         few = self.doubts.lists < FIRST_OBSERVED or self._table.ids is None
+        few |= self.context.user_key is not None and not self.context.user_key.at_hand
         if not (few or self._plan.formulas):
             blocks = self._blocks
             self._add, self._add_ranked = blocks.add, blocks.add_ranked
@@ -620,6 +639,7 @@ class Accumulator:
     def _check_and_add(self, given: Event) -> None:
         """Append an event; the first ones, and the first after a full block, are observed."""
         self._guard.check_sound()
+        self._require_key()
         table = self._table
         kind, event = checked_event(table.ids, given)
         refuse_unshown(event, self._plan)

@@ -121,8 +121,21 @@ class CountedBatch:
     def users(self) -> ListUsers:
         """The user and the day of each list."""
         batch, cells, times, _ = msgspec.structs.astuple(self._events)
+        key = self.context.user_key
         days = None if times is None else self.context.calendar.days(times)
-        return users.users_of(batch, cells, days)
+        return users.users_of(batch, cells, days, users.user_hashes if key is None else key.hashes)
+
+    @property
+    def part_of_users(self) -> Batch:
+        """All lists, for a statistic that keeps users: with a key, pseudonyms are their users."""
+        part, key = self.part(), self.context.user_key
+        if key is None or part.users is None:
+            return part
+        known = {row: user for row, user in enumerate(part.users) if user is not None}
+        pseudonyms: list[Any] = [None] * len(part)
+        for row, name in zip(known, key.pseudonyms([*known.values()]), strict=True):
+            pseudonyms[row] = name
+        return msgspec.structs.replace(part, users=pseudonyms)
 
     def terms(self, summed: Sequence[SummedMetric]) -> list[Terms]:
         """What the lists add to the sums of metrics."""

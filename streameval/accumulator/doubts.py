@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from streameval.catalogue.items import Attribute, Popularity
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id, Interaction, OtherTypes
+from streameval.events.previews import are_hidden
 from streameval.events.rules import MARKS
 
 FIRST_OBSERVED: Final = 128
@@ -234,7 +235,8 @@ class Doubts:
         for item, count in both if len(self._items) >= _FEWEST_ITEMS else ():
             if count >= _NEARLY_ALL * engaged or self._padded[item] >= _PADDED * engaged:
                 where = f"is in {count:,} of {engaged:,} lists and in their interactions"
-                text = f"item {item!r} {where}: is it padding? End lists with -1"
+                which = "an item" if are_hidden() else f"item {item!r}"
+                text = f"{which} {where}: is it padding? End lists with -1"
                 yield Advice(("padding", item), text)
         if self._nearly(counts["short"], engaged) and not self._are_cut_lists():
             text = (
@@ -343,6 +345,8 @@ class Doubts:
             return None
         named, found = ", ".join(map(repr, missing)), self._types.most_common(_MOST_TYPES)
         listed = ", ".join(f"{name!r:.80} ({count:,})" for name, count in found)
+        if are_hidden():
+            listed = "hidden"
         return (
             f"types under [event] name {named}, which no interaction has; the most frequent types "
             f"are {listed}"

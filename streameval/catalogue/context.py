@@ -27,9 +27,12 @@ from streameval.statistics.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     from streameval.inference import days
     from streameval.inference.days import Calendar
+    from streameval.statistics import user_key as user_keys
+    from streameval.statistics.user_key import UserHashKey  # noqa: TC004  nobody decodes a Context
 else:
     # A loop that only counts hits needs none of it.
     days = LazyModule("streameval.inference.days")
+    user_keys = LazyModule("streameval.statistics.user_key")
 
 _MOST: Final = 10_000
 """Ranks with a chance of their own."""
@@ -131,6 +134,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         attributes: name and values of each attribute of items, in alphabetical order.
         examination: chance that users look at each rank.
         time_zone: zone whose days are counted apart; None for UTC.
+        user_key: of the hash of users; None for a hash that anybody can compute.
     """
 
     catalog: Catalog | None = None
@@ -139,6 +143,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     attributes: tuple[tuple[str, Attribute], ...] = ()
     examination: Examination | None = None
     time_zone: str | None = None
+    user_key: UserHashKey | None = None
 
     def __post_init__(self) -> None:
         check_kind("popularity", self.popularity, Popularity)
@@ -192,7 +197,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             version = None if table is None else table.version
             content = None if table is None or version is not None else table.identity
             identities[name] = content if version is None else f"version {version}"
-        return identities | ({} if self.time_zone is None else {TIME_ZONE: self.time_zone})
+        named = {} if self.time_zone is None else {TIME_ZONE: self.time_zone}
+        return identities | named | self.of_users
+
+    @property
+    def of_users(self) -> dict[str, int | str | None]:
+        """The identity of the key of the hash of users; empty without a key.
+
+        It is an input of every statistic that counts users.
+        """
+        return {} if self.user_key is None else {USER_KEY: str(self.user_key)}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -216,6 +230,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 TIME_ZONE: Final = "time_zone"
 """Name of the time zone among the inputs; UTC is not named."""
 
+USER_KEY: Final = "user_key"
+"""The key of the hash of users, as an input, in the configuration, and as an argument."""
+
 ATTRIBUTES: Final = "attributes."
 """Before the name of an attribute in the names of inputs."""
 
@@ -238,7 +255,9 @@ def context_of(
     similarity: Similarity | None,
     attributes: AttributeInputs | None,
     examination: Sequence[float] | None,
+    *,
     time_zone: str | None = None,
+    user_key: UserHashKey | str | None = None,
 ) -> Context:
     """The inputs that are given to an Accumulator.
 
@@ -252,6 +271,7 @@ def context_of(
         attributes=attributes_of(attributes),
         examination=None if examination is None else Examination(examination),
         time_zone=None if time_zone is None else days.checked_time_zone(time_zone),
+        user_key=None if user_key is None else user_keys.user_key(user_key),
     )
 
 

@@ -49,12 +49,12 @@ from streameval.events.errors import (
     without_user,
 )
 from streameval.events.records import Partition
+from streameval.events.secrets import redact
 from streameval.exporters.web import try_address
 from streameval.join.options import AttributionOptions
 from streameval.sources import kinds
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
-from streameval.sources.secrets import redact
 
 
 def check(

@@ -215,7 +215,7 @@ def _plain(letter: DeadLetter) -> dict[str, Any]:
     return {
         "record": str(letter.identity),
         "timestamp_ms": letter.timestamp_ms,
-        "message": letter.message,
+        "message": letter.why,
         "preview": letter.preview,
         "size": len(letter.value) if letter.size is None else letter.size,
         "truncated": letter.size is not None,
@@ -245,7 +245,7 @@ _COLUMNS: Final = (
 
 def _sample(letter: DeadLetter) -> tuple[str, str]:
     """The lines about a letter: which one it is, and its beginning."""
-    about = f"  {letter.identity}  {_instant(letter.timestamp_ms)}  {letter.message}"
+    about = f"  {letter.identity}  {_instant(letter.timestamp_ms)}  {letter.why}"
     if letter.size is not None:
         rest = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size else "no bytes"
         about += f" (truncated: {rest})"

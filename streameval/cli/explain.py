@@ -23,6 +23,7 @@ from streameval.evaluation.shell.errors import FAILED, report
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import ConfigError, UsageError
+from streameval.events.previews import ids_shown
 from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,
@@ -79,7 +80,7 @@ def explain(
     explanations = dict(traced.explanations())
     if not explanations:
         logs = ", ".join(chain.from_iterable(settings.attribution.streams))
-        report(f"no record of {key!r} in {logs}.")
+        report(f"no record of {ids_shown([key])[0]!r} in {logs}.")
         raise Exit(FAILED)
     names = settings.dimensions()
     forms = Forms(

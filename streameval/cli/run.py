@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from traceback import format_exception
 from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
@@ -30,6 +29,7 @@ from streameval.evaluation.shell.errors import (
 )
 from streameval.evaluation.shell.options import with_fields
 from streameval.events.errors import ConfigError, StreamevalError
+from streameval.events.previews import traceback_shown
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")
@@ -129,7 +129,7 @@ def run_until_signal(
     path: Path, settings: Config, process: Callable[[Config], Process], **stopped: str
 ) -> None:
     """Run a process with this configuration; `stopped`: fields of its last line in the log."""
-    configure(level_of(settings.log_level))
+    configure(level_of(settings.log.level))
     # A watchdog kills a stuck daemon with SIGABRT; the traceback in the log shows where. Threads
     # that still run can crash the dump, so only the thread of the signal is dumped.
     faulthandler.enable(all_threads=False)
@@ -153,5 +153,5 @@ def _unexpected(error: Exception) -> Mapping[str, str]:
         return {"error": out_of_memory(error)}
     return {
         "error": f"{described(error)}: unexpected; please report this line.",
-        "traceback": "".join(format_exception(error)),
+        "traceback": traceback_shown(error),
     }

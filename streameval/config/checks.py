@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from streameval.catalogue import parameters, parse
-from streameval.catalogue.context import check_attribute_name
+from streameval.catalogue.context import USER_KEY, check_attribute_name
 from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
@@ -130,6 +130,11 @@ def input_problems(config: Config) -> Iterator[Problem]:
         return
     if isinstance(items, frozenset) and not items:
         yield "catalog", f"{config.catalog} has no ids; give one id per line."
+    try:
+        _ = config.key_of_users
+    except MetricError as error:
+        yield USER_KEY, str(error).removeprefix(f"{USER_KEY}: ")
+        return
     if unusable := list(_attribute_problems(config)):
         yield from unusable
         return

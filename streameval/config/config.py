@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -19,11 +19,13 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.kinds.spec import Need
 from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.catalogue import parse
+from streameval.catalogue.context import USER_KEY
 from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric
 from streameval.config.options import (
     AttributeOptions,
     DeadLetterOptions,
+    LogOptions,
     MetricOptions,
     PopularityOptions,
     SimilarityOptions,
@@ -44,6 +46,7 @@ from streameval.engine.windows.times import Windowing, duration_of, span_text
 from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError, damage_as_error
 from streameval.events.listing import listed
+from streameval.events.previews import hide_previews
 from streameval.events.problems import REMOVED, check_types
 from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.join.options import AttributionOptions
@@ -52,6 +55,7 @@ from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.user_key import UserHashKey, saved_key
 
 MOST_SERIES: Final = 65_536
 """Combinations that a daemon exports."""
@@ -86,6 +90,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         attributes: name -> what items are, such as genres, one table each: [attributes.genre].
         examination: chance that users look at rank 1, 2, ..., for example [1, 0.6, 0.4]; deeper
             ranks have the last one.
+        user_key: where the key of the hash of users is: "${file:PATH}" or "${NAME}"; None for a
+            hash that anybody with a list of ids can recompute.
         depth: ranks kept, 0 for whole lists; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
@@ -96,7 +102,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         attribution: streams to join; None: each record is an event.
         state: store of checkpoints; None: metrics reset on restart.
         dead_letters: destination of invalid records; None: they are only counted.
-        log_level: lowest level that is logged.
+        log: what is logged.
         web: HTTP server.
     """
 
@@ -117,6 +123,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     similarity: SimilarityOptions | None = None
     attributes: dict[str, AttributeOptions] = {}
     examination: list[float] | None = None
+    user_key: str | None = None
     depth: Annotated[int, Meta(ge=0)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
@@ -126,7 +133,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     attribution: AttributionOptions | None = None
     state: StateOptions | None = None
     dead_letters: DeadLetterOptions | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log: LogOptions = LogOptions()
     web: WebOptions = WebOptions()
 
     def __post_init__(self) -> None:
@@ -142,6 +149,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if MOST_SERIES < self.max_series != NO_CAP:
             remedy = f"give a whole number of at least 1 and at most {MOST_SERIES:,}"
             yield "max_series", f"found {self.max_series:,}; {remedy}."
+
+    def hide_previews(self) -> None:
+        """Hide what records hold from messages, in this process and for good, if configured so.
+
+        What messages may still name are the fields of the configuration.
+        """
+        if not self.log.previews:
+            tables = msgspec.to_builtins((self.event, self.attribution, self.dimensions()))
+            hide_previews(_texts(tables))
 
     @property
     def letter_options(self) -> DeadLetterOptions | None:
@@ -333,6 +349,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         per_user = any(metric.is_per_user for metric in self._named())
         return per_user or self.intervals is not None or "users" in self.reads()
 
+    @property
+    def key_of_users(self) -> UserHashKey | None:
+        """The key of the hash of users; raises what `UserHashKey` raises."""
+        return None if self.user_key is None else UserHashKey(self.user_key)
+
     def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named.
 
@@ -349,11 +370,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "popularity": counts,
             "similarity": similarity(self.similarity, self._as_id) if self.similarity else None,
             "examination": self.examination,
+            "user_key": self.key_of_users,
             "max_items": self.max_items,
             "intervals": self.intervals,
             "time_zone": self.time_zone,
             "ids": "integer" if self.event.ids == "integer" else "text",
         } | {**given, "attributes": attributes | dict(given.get("attributes", {}))}
+
+
+def _texts(plain: object) -> Iterator[str]:
+    """All texts in plain values."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, Mapping):
+        yield from _texts([*plain, *plain.values()])
+    elif isinstance(plain, Sequence):
+        for inner in plain:
+            yield from _texts(inner)
 
 
 def item_ids(path: str, as_id: Callable[[str], Id]) -> frozenset[Id]:
@@ -425,7 +458,7 @@ def relabel(config: Config, labels: Sequence[str]) -> Config:
     )
 
 
-_LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")
+_LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log", "web")
 """Keys of sources and outputs, which do not affect the counts."""
 
 _SCHEMA: Final = "the schema of the state"
@@ -446,6 +479,9 @@ def schema(config: Config) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(config)
     default = msgspec.to_builtins(type(config)(source=config.source))
     counting = {name: value for name, value in plain.items() if name not in _LEFT_OUT}
+    if (key := config.key_of_users) is not None:
+        # Whoever reads the state needs no key, and what a state names is not read.
+        counting[USER_KEY] = str(key)
     return {name: value for name, value in sorted(counting.items()) if value != default[name]}
 
 
@@ -471,6 +507,8 @@ def from_schema(saved: Mapping[str, Any]) -> Config:
         name: _without(counted[name], absent) for name in _naming_metrics() if name in counted
     }
     with damage_as_error(_SCHEMA):
+        if counted.get(USER_KEY) is not None:
+            saved_key(counted[USER_KEY])
         config = msgspec.convert(
             {**counted, **tables, "source": {"type": "simulator"}}, configuration()
         )

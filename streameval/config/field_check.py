@@ -15,12 +15,13 @@ from streameval.config.config import Config
 from streameval.config.pipeline import texts_of
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import ToText
-from streameval.decoding.invalid import Refusal, shortened_json
+from streameval.decoding.invalid import Refusal
 from streameval.decoding.paths import FAILURES, Path, compile_path
 from streameval.decoding.values import MISSING_LABEL, label_text
 from streameval.engine.analysis import Expected, configured
 from streameval.engine.first_records import FIRST, REFUSED, FirstRecords, TakenRecords, Unmatched
 from streameval.events.errors import suggestion
+from streameval.events.previews import are_hidden, preview
 from streameval.join.options import AttributionOptions
 from streameval.sources.schemas.records import Schemas
 
@@ -82,7 +83,7 @@ class _StreamSample:
                 self._add(record)
 
     def _add(self, record: dict[str, Any]) -> None:
-        self.names.update(_names(record, "", _DEPTH))
+        self.names.update(_names(record, "", 1 if are_hidden() else _DEPTH))
         self.texts.update(name for name, value in record.items() if _is_json_text(value))
         for field in self.fields:
             try:
@@ -112,7 +113,7 @@ class _StreamSample:
             values = {value: count for value, count in counts.items() if value != MISSING_LABEL}
             if values and entry.value not in values:
                 text = f"{entry.key}: none of {among} has {entry.label} = {entry.value!r}."
-                hint = suggestion(entry.value, values)
+                hint = "" if are_hidden() else suggestion(entry.value, values)
                 text += f"{hint} Their values are {_counted(values)}."
                 yield Unmatched(entry.key, text, entry.label, entry.value)
 
@@ -374,6 +375,8 @@ def _counted(values: dict[str, int]) -> str:
         >>> _counted({"a": 3, "b": 12})
         'b (12), a (3)'
     """
+    if are_hidden():
+        return f"{len(values):,} values" if values else ""
     frequent = sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
     more = ", ..." if len(frequent) > _MOST_LISTED else ""
     return ", ".join(f"{name} ({count:,})" for name, count in frequent[:_MOST_LISTED]) + more
@@ -384,5 +387,5 @@ def _example(value: object) -> str:
     if isinstance(value, list):
         if not value:
             return "[]"
-        return f"[{shortened_json(value[0])}{', ...' * (len(value) > 1)}]"
-    return shortened_json(value)
+        return f"[{preview(value[0])}{', ...' * (len(value) > 1)}]"
+    return preview(value)

@@ -53,6 +53,7 @@ def load(
         config = msgspec.convert(table, configuration())
     except msgspec.ValidationError as error:
         raise config_error(str(path), error, table, configuration()) from None
+    config.hide_previews()
     return check_config(str(path), change(_with_paths_below(Path(path), config)))
 
 
@@ -88,7 +89,7 @@ def _invalid_values(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, str) and "\0" in value:
         yield key, "the text contains a NUL character; remove it."
     elif isinstance(value, str) and "${" in value and _LITERAL.match(key):
-        where = "[source] member, [source.kafka] and [registry]"
+        where = "user_key, [source] member, [source.kafka] and [registry]"
         yield key, f"found {value!r}; only {where} expand ${{...}}; write the value."
 
 

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -220,6 +220,19 @@ class DeadLetterOptions(_Table, frozen=True, kw_only=True):
     topic: str | None = None
     max_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
     max_run: Annotated[int, Meta(ge=1)] = 1000
+
+
+class LogOptions(_Table, frozen=True, kw_only=True):
+    """What is logged.
+
+    Attributes:
+        level: lowest level that is logged.
+        previews: whether log lines, messages and the page may quote records; without, an invalid
+            record is named by its log and offset, and its reason holds no value.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    previews: bool = True
 
 
 class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -104,7 +104,7 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         ],
         windowing=config.windowing(),
         dedup=None if config.dedup is None else duration_of(config.dedup),
-        clock=ClockRule(duration_of(config.max_ahead)),
+        clock=ClockRule(duration_of(config.max_ahead), user_key=config.key_of_users),
         intervals=config.intervals,
         analyses=configured(config),
         rankers=config.event.ranker_names,

@@ -6,11 +6,13 @@ import json
 import logging
 import re
 import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from streameval.events.errors import without_user
+from streameval.events.previews import are_hidden, traceback_shown
 from streameval.events.printable import printable_json
 
 _LOG: Final = logging.getLogger("streameval")
@@ -64,7 +66,7 @@ class Logfmt(logging.Formatter):
         pairs = {"ts": _moment(record.created), "level": record.levelname.lower()}
         pairs |= _content(record)
         if record.exc_info:
-            pairs["error"] = self.formatException(record.exc_info)
+            pairs["error"] = traceback_shown(record.exc_info[1])
         return " ".join(f"{key}={_quote(value)}" for key, value in pairs.items())
 
 
@@ -76,12 +78,20 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Logfmt())
+    if are_hidden():
+        sys.excepthook = _log_uncaught
+        threading.excepthook = lambda raised: _log_uncaught(None, raised.exc_value, None)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     for name in ("uvicorn", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.captureWarnings(capture=True)
+
+
+def _log_uncaught(_kind: object, error: BaseException | None, _traceback: object) -> None:
+    """Write what Python would write of an error that nobody caught, without its message."""
+    sys.stderr.write(f"{traceback_shown(error)}\n")
 
 
 def level_of(name: str) -> int:

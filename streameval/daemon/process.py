@@ -41,6 +41,7 @@ class Daemon:
         *,
         observe: Callable[[Snapshot], None] | None = None,
     ) -> None:
+        config.hide_previews()
         clock = ProcessClock()
         self._has_state = config.state is not None
         self._observe = observe

@@ -24,11 +24,11 @@ from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import ConfigError, UsageError
 from streameval.events.extras import imports_of
+from streameval.events.secrets import redact
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.sources.secrets import redact
 
 _GC_THRESHOLD = 50_000
 """Allocations before a young collection; reference counts free most objects much earlier."""

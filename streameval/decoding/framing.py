@@ -13,7 +13,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from streameval.decoding.fields import Format, TimeUnit
-from streameval.decoding.invalid import InvalidEvent, Refusal, shortened_json
+from streameval.decoding.invalid import InvalidEvent, Refusal
+from streameval.events.previews import preview
 
 HEADER: Final = 5
 """Bytes of the header: a zero, and the schema id as a big-endian 32-bit integer."""
@@ -129,9 +130,7 @@ def remove_frame(value: bytes) -> bytes:
 def check_framed(value: bytes) -> None:
     """Check that the record begins with a zero byte and a schema id."""
     if value[:1] != b"\0" or len(value) < HEADER:
-        beginning = (
-            f"found {len(value)} bytes that begin with {shortened_json(value[:HEADER].hex(' '))}"
-        )
+        beginning = f"found {len(value)} bytes that begin with {preview(value[:HEADER].hex(' '))}"
         raise Refusal(
             "not_framed", f"expected a zero byte and a schema id of four bytes, {beginning}"
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import MAX_HISTORY, ONE_VALUE, EventFields
-from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, invalid_of, shortened_json
+from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, invalid_of
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import check_time, microseconds
 from streameval.decoding.values import (
@@ -38,6 +38,7 @@ from streameval.events import (
 )
 from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.per_item import item_values
+from streameval.events.previews import preview
 from streameval.events.rules import are_marks, check_not_ignored, marks_error, without_padding
 
 
@@ -221,7 +222,7 @@ class InteractionReader:
         if kind is not None:
             field = f"{where}.{self._type.text}"
             if type(kind) is not str:
-                raise Refusal("wrong_type", f"{field}: {shortened_json(kind)} is not a string")
+                raise Refusal("wrong_type", f"{field}: {preview(kind)} is not a string")
             check_bytes(kind, MAX_LABEL_BYTES, field, "label_too_long")
         self._require_type(kind, where)
         if gain is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from streameval.events.errors import InvalidEventError
+from streameval.events.previews import detail_shown
 from streameval.events.times import YEARS
 
 Unreadable: TypeAlias = Literal[
@@ -93,6 +93,14 @@ class InvalidEvent(msgspec.Struct, frozen=True):
     engaged: bool = False
 
 
+def shown_detail(event: InvalidEvent) -> str:
+    """The detail of an invalid record, as it may leave the process; see `previews`."""
+    if event.reason == "uncountable":
+        # Of an error, whose message is hidden where it is described.
+        return event.detail
+    return detail_shown(event.detail, REASONS[event.reason])
+
+
 def invalid_of(error: InvalidEventError) -> InvalidEvent:
     """The invalid record for an error of the rules of lists, whose reasons are known here."""
     reason: Any = error.reason
@@ -105,21 +113,3 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
     def __init__(self, reason: Reason, detail: str) -> None:
         self.invalid = InvalidEvent(reason, detail)
         super().__init__(detail)
-
-
-def shortened_json(value: object) -> str:
-    """A decoded value as JSON, shortened for a message.
-
-    Example:
-        >>> shortened_json(True), shortened_json([1]), shortened_json("x" * 100)
-        ('true', 'an array', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
-        >>> shortened_json(1j)
-        '"1j"'
-    """
-    if isinstance(value, list):
-        return "an array"
-    if isinstance(value, dict):
-        return "an object"
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    closing = '"' if isinstance(value, str) else ""
-    return text if len(text) <= 44 else f"{text[:41]}...{closing}"

@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streameval.decoding.framing import HEADER, schema_id
-from streameval.decoding.invalid import Refusal, shortened_json
+from streameval.decoding.invalid import Refusal
 from streameval.events.errors import ConfigError
+from streameval.events.previews import preview
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Everything that msgspec may raise for a record."""
@@ -148,9 +149,7 @@ class Path:
     def _refusal(self, expected: str, value: object, depth: int) -> Refusal:
         steps = (name + "[]" * is_each for name, is_each in self.segments[:depth])
         where = ".".join(steps).removesuffix("[]") if expected == "an array" else ".".join(steps)
-        return Refusal(
-            "wrong_type", f"{where}: found {shortened_json(value)} instead of {expected}"
-        )
+        return Refusal("wrong_type", f"{where}: found {preview(value)} instead of {expected}")
 
 
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:

@@ -15,7 +15,8 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from streameval.decoding.fields import TimeUnit
-from streameval.decoding.invalid import Refusal, shortened_json
+from streameval.decoding.invalid import Refusal
+from streameval.events.previews import preview
 from streameval.events.times import END_TIME, EPOCH, FIRST_TIME, YEARS, is_event_time
 
 Written: TypeAlias = float | int | datetime
@@ -117,11 +118,11 @@ def check_time(
         if moment is not None and moment.tzinfo is None:
             moment = None if naive is None else moment.replace(tzinfo=naive)
         if moment is None:
-            problem = f"{field}: {shortened_json(value)} is not a time in {unit!r} ({error})"
+            problem = f"{field}: {preview(value)} is not a time in {unit!r} ({error})"
             raise Refusal("invalid_time", problem) from None
         time = moment
     if not is_event_time(microseconds(time, unit)):
-        raise Refusal("invalid_time", f"{field}: {shortened_json(value)} is not in {YEARS}")
+        raise Refusal("invalid_time", f"{field}: {preview(value)} is not in {YEARS}")
     return time
 
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Sequence, Sized
 from typing import Any, Final, Literal
 
-from streameval.decoding.invalid import Reason, Refusal, shortened_json
+from streameval.decoding.invalid import Reason, Refusal
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Id
+from streameval.events.previews import preview
 
 MAX_ID_BYTES: Final = 1_024
 """Longest id, in UTF-8: a URL fits; more is a document by mistake, kept with every count."""
@@ -25,9 +26,7 @@ def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
     if 4 * len(text) > most:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > most:
-            problem = (
-                f"{field}: {shortened_json(text)} has {size:,} bytes; at most {most:,} are accepted"
-            )
+            problem = f"{field}: {preview(text)} has {size:,} bytes; at most {most:,} are accepted"
             raise Refusal(reason, problem)
     return text
 
@@ -38,9 +37,7 @@ def text_id(value: object, field: str) -> str:
         return value
     if type(value) is int:
         return str(value)
-    raise Refusal(
-        "invalid_id", f"{field}: {shortened_json(value)} is neither a string nor an integer"
-    )
+    raise Refusal("invalid_id", f"{field}: {preview(value)} is neither a string nor an integer")
 
 
 def integer_id(value: object, field: str) -> int:
@@ -49,9 +46,7 @@ def integer_id(value: object, field: str) -> int:
         return value
     if type(value) is str and _DIGITS.fullmatch(value):
         return int(value)
-    raise Refusal(
-        "invalid_id", f"{field}: {shortened_json(value)} is not an integer, and ids = 'integer'"
-    )
+    raise Refusal("invalid_id", f"{field}: {preview(value)} is not an integer, and ids = 'integer'")
 
 
 class Ids:
@@ -115,7 +110,7 @@ def label_text(value: object, field: str = "label") -> str:
         return "true" if value else "false"
     if type(value) is int:
         return check_bytes(str(value), MAX_LABEL_BYTES, field, "label_too_long")
-    problem = f"{field}: {shortened_json(value)} is neither a string nor an integer nor a boolean"
+    problem = f"{field}: {preview(value)} is neither a string nor an integer nor a boolean"
     raise Refusal("invalid_label", problem)
 
 
@@ -131,11 +126,9 @@ def finite(value: object, field: str, reason: Reason) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Refusal(reason, f"{field}: {shortened_json(value)} is not a finite number")
+        raise Refusal(reason, f"{field}: {preview(value)} is not a finite number")
     if reason == "invalid_gain" and abs(number) > LARGEST_GAIN:
-        raise Refusal(
-            reason, f"{field}: {shortened_json(value)} is beyond 2^1000, the largest gain"
-        )
+        raise Refusal(reason, f"{field}: {preview(value)} is beyond 2^1000, the largest gain")
     return number
 
 
@@ -145,7 +138,7 @@ def as_list(value: Any, field: str) -> list[Any]:
         return value
     if value is None:
         raise Refusal("missing_field", f"{field} is absent or null; write [] for an empty list")
-    raise Refusal("wrong_type", f"{field}: found {shortened_json(value)} instead of an array")
+    raise Refusal("wrong_type", f"{field}: found {preview(value)} instead of an array")
 
 
 def positions(content: Any, field: str, items: int, padded: int) -> list[int] | None:
@@ -158,7 +151,7 @@ def positions(content: Any, field: str, items: int, padded: int) -> list[int] | 
         return None
     for index, value in enumerate(ranks):
         if type(value) is not int or not 1 <= value <= LARGEST_RANK:
-            problem = f"{field}[{index}]: {shortened_json(value)} is not in 1 to {LARGEST_RANK:,}"
+            problem = f"{field}[{index}]: {preview(value)} is not in 1 to {LARGEST_RANK:,}"
             raise Refusal("invalid_positions", problem)
     check_length(ranks, items, field, "invalid_positions")
     return ranks

@@ -19,6 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.statistics.user_key import UserHashKey
+
 VOTERS: Final = 21
 """Number of voters behind the clock: eleven must agree, so ten wrong ones move nothing."""
 
@@ -67,10 +69,12 @@ class ClockRule(msgspec.Struct, frozen=True):
     Attributes:
         max_ahead: how far ahead of the agreed time an event time is accepted, microseconds.
         voters: number of voters for a median; odd. With 1 every event time is accepted.
+        user_key: of the digests of voters, who are users; None for digests without a key.
     """
 
     max_ahead: int = MAX_AHEAD
     voters: int = VOTERS
+    user_key: UserHashKey | None = None
 
     @property
     def patience(self) -> int:
@@ -99,7 +103,10 @@ def _median(ascending: Sequence[int]) -> int:
 class _Events:
     """Consecutive events of a log: those that may still vote, and the next ones.
 
-    `voters`: digests of the earlier events. `names`: voters of the later ones, or None.
+    Args:
+        voters: digests of the earlier events.
+        names: voters of the later ones, or None.
+        user_key: of the digests.
 
     Attributes:
         first: number of its first event in the log.
@@ -107,9 +114,15 @@ class _Events:
     """
 
     def __init__(
-        self, first: int, times: Clocks, voters: Clocks, names: Voters | None = None
+        self,
+        first: int,
+        times: Clocks,
+        voters: Clocks,
+        names: Voters | None,
+        user_key: UserHashKey | None,
     ) -> None:
         self.first = first
+        self._key = user_key
         self.times = times
         self._voters = voters, names
 
@@ -121,14 +134,14 @@ class _Events:
             every = (later or [None] * len(times) for times, later in parts)
             names = [*(names or unnamed), *chain.from_iterable(every)]
         times = np.concatenate([self.times, *(times for times, _ in parts)])
-        return _Events(self.first, times, voters, names)
+        return _Events(self.first, times, voters, names, self._key)
 
     def newest(self, count: int) -> _Events:
         """The newest events."""
         voters, names = self._voters
         drop = max(0, len(self.times) - count)
         later = None if names is None else names[max(0, drop - len(voters)) :]
-        return _Events(self.first + drop, self.times[drop:], voters[drop:], later)
+        return _Events(self.first + drop, self.times[drop:], voters[drop:], later, self._key)
 
     @property
     def voters(self) -> NDArray[np.int64]:
@@ -139,7 +152,9 @@ class _Events:
         voters, names = self._voters
         if len(voters) < len(self.times):
             later = np.full(len(self.times) - len(voters), _NOBODY)
-            voters = np.concatenate((voters, later if names is None else _digests(names)))
+            voters = np.concatenate(
+                (voters, later if names is None else _digests(names, self._key))
+            )
             self._voters = voters, None
         return voters
 
@@ -245,7 +260,7 @@ class Clock:
         self.now = NEVER
         self._agreed = NEVER
         none = np.empty(0, dtype=np.int64)
-        self._joined = _Events(0, none, none)
+        self._joined = _Events(0, none, none, None, rule.user_key)
         self._later: list[tuple[Clocks, Voters | None]] = []
         self._waiting = 0
 
@@ -312,7 +327,8 @@ class Clock:
         if len(times) != len(voters):
             raise ValueError(f"the clock has {len(times)} times of {len(voters)} voters")
         self.now, self._agreed = now, agreed
-        self._joined = _Events(first, np.array(times, np.int64), np.array(voters, np.int64))
+        arrays = np.array(times, np.int64), np.array(voters, np.int64)
+        self._joined = _Events(first, *arrays, None, self.rule.user_key)
 
     def _join(self) -> _Events:
         """Join the events that wait; returns those that may still vote, and some before them."""
@@ -371,6 +387,13 @@ def provisional(votes: Sequence[int], max_ahead: int) -> int | None:
     return max(time for time in votes if time <= limit)
 
 
+def _name(voter: str | int | bytes | None) -> str:
+    """The text of a voter; empty for nobody."""
+    if isinstance(voter, bytes):
+        return voter.decode("utf-8", "surrogateescape")
+    return "" if voter is None else str(voter)
+
+
 def _digest(voter: str | int | bytes | None) -> int:
     """A digest that is the same in every process; two of one digest share a vote, once in 2^32."""
     if voter is None:
@@ -379,8 +402,13 @@ def _digest(voter: str | int | bytes | None) -> int:
     return crc32(name) if name else _NOBODY
 
 
-def _digests(voters: Voters) -> NDArray[np.int64]:
-    """The `_digest` of each voter."""
+def _digests(voters: Voters, user_key: UserHashKey | None) -> NDArray[np.int64]:
+    """The `_digest` of each voter; with a key, as many bits of its keyed hash."""
+    if user_key is not None:
+        texts = [_name(voter) for voter in voters]
+        keyed = (user_key.hashes(texts) >> np.uint64(32)).astype(np.int64)
+        keyed[[row for row, text in enumerate(texts) if not text]] = _NOBODY
+        return keyed
     try:
         # Usual: all are text, or all bytes, and the loop runs in C.
         names = voters if isinstance(voters[0], bytes) else map(str.encode, voters)  # type: ignore[arg-type]  # refused if not

@@ -7,21 +7,28 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
-from streameval.decoding.invalid import InvalidEvent, Unreadable, invalid_of
+from streameval.decoding.invalid import (
+    REASONS,
+    InvalidEvent,
+    Reason,
+    Unreadable,
+    invalid_of,
+    shown_detail,
+)
 from streameval.events.errors import (
     InvalidEventError,
     OwnMetricError,
     RefusedRecordsError,
     StreamevalError,
 )
-from streameval.events.printable import printable
+from streameval.events.previews import detail_shown, error_shown, preview
 from streameval.events.records import Partition, RecordBatch
 
 T = TypeVar("T")
@@ -35,7 +42,6 @@ MESSAGE_BYTES: Final = 1_000
 EXAMPLES: Final = 3
 """Examples of each reason in the log of a process."""
 
-_PREVIEW: Final = 80
 _IDENTITY: Final = re.compile(r"(?s:(.+))/([0-9]{1,19})/([0-9]{1,19})")
 
 Stage: TypeAlias = Literal["decode", "validate", "process"]
@@ -112,7 +118,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def preview(self) -> str:
-        r"""The beginning of its value as printable text.
+        r"""The beginning of its value as printable text, or its size where previews are hidden.
 
         Example:
             >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
@@ -123,8 +129,13 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             >>> print(letter)
             events[3] offset 14: not_utf8: byte 6
         """
-        text = printable(self.value[:_PREVIEW].decode("utf-8", "backslashreplace"))
-        return f"{text}..." if len(self.value) > _PREVIEW else text
+        return preview(self.value)
+
+    @property
+    def why(self) -> str:
+        """Its message for people: one that was written with previews may have to be hidden."""
+        explained = REASONS.get(cast("Reason", self.reason), self.reason)
+        return detail_shown(self.message, explained)
 
     def __str__(self) -> str:
         return f"{self.partition} offset {self.offset}: {self.reason}: {self.message}"
@@ -182,7 +193,7 @@ def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) 
         stage: Stage = "decode" if event.reason in _OF_DECODING else "validate"
         headers = () if batch.headers is None else batch.headers(row)
         # Lone surrogates are escaped.
-        message = event.detail.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES]
+        message = shown_detail(event).encode("utf-8", "backslashreplace")[:MESSAGE_BYTES]
         letters.append(
             DeadLetter(
                 partition=batch.partition,
@@ -315,9 +326,10 @@ def described(error: BaseException) -> str:
     """
     if isinstance(error, OwnMetricError) and error.__cause__ is not None:
         return f"{described(error.__cause__)}. {error.remedy}"
-    text = " ".join(f"{type(error).__name__}: {error}".split())
     last = extract_tb(error.__traceback__)[-1:]
-    return "".join([text, *(f", {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
+    return "".join(
+        [error_shown(error), *(f", {Path(frame.filename).name}:{frame.lineno}" for frame in last)]
+    )
 
 
 def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any:

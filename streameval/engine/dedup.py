@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Final
@@ -16,6 +16,7 @@ from streameval.engine.clock import Clocks
 from streameval.engine.windows.sections import Section
 from streameval.events.errors import damage_as_error
 from streameval.statistics.relation import next_version
+from streameval.statistics.user_key import UserHashKey
 
 PREFIX: Final = "seen/"
 _AHEAD: Final = f"{PREFIX}ahead"
@@ -34,10 +35,14 @@ class SeenIds:
     always counts. The id of an event from the future is remembered as of the clock. With ten
     million ids, a collision is expected once in about 10^12 events.
 
-    `span`: how long ids are remembered, microseconds of event time. `patience`: see `ClockRule`.
+    Args:
+        span: how long ids are remembered, microseconds of event time.
+        patience: see `ClockRule`.
+        user_key: of the digests, because ids of events often name users; None for none.
     """
 
-    def __init__(self, span: int, patience: int) -> None:
+    def __init__(self, span: int, patience: int, user_key: UserHashKey | None = None) -> None:
+        self._user_key = user_key
         self._span = span
         self._patience = patience - 1
         self._ahead: deque[tuple[bytes, int, int]] = deque()
@@ -57,9 +62,9 @@ class SeenIds:
         """
         unseen = np.ones(len(event_ids), dtype=np.bool_)
         buckets = (times // self._width).tolist()
-        rows = zip(event_ids, buckets, clocks.tolist(), strict=True)
-        for row, (event_id, bucket, now) in enumerate(rows):
-            unseen[row] = self._is_unseen(digest(event_id), bucket, now)
+        rows = zip(self._digests(event_ids), buckets, clocks.tolist(), strict=True)
+        for row, (digest, bucket, now) in enumerate(rows):
+            unseen[row] = self._is_unseen(digest, bucket, now)
             self._settle(now)
             self._events += 1
         if len(clocks):
@@ -132,6 +137,13 @@ class SeenIds:
             self._remember(digest, bucket)
         return True
 
+    def _digests(self, event_ids: Sequence[str]) -> Iterable[bytes]:
+        """A digest of each id, which takes less memory."""
+        if self._user_key is not None:
+            joined = self._user_key.hashes(event_ids).astype("<u8").tobytes()
+            return (joined[at : at + DIGEST] for at in range(0, len(joined), DIGEST))
+        return (blake2b(each.encode(), digest_size=DIGEST).digest() for each in event_ids)
+
     def _remember(self, digest: bytes, bucket: int) -> None:
         self._known[digest] = bucket
         self._buckets.setdefault(bucket, []).append(digest)
@@ -154,8 +166,3 @@ class SeenIds:
         digests = list(self._buckets[bucket])
         # In log order, which is canonical without sorting.
         return lambda: iter([msgspec.msgpack.encode(b"".join(digests))])
-
-
-def digest(event_id: str) -> bytes:
-    """A hash of an event id, which takes less memory."""
-    return blake2b(event_id.encode(), digest_size=DIGEST).digest()

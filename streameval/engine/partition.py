@@ -259,8 +259,8 @@ class PartitionState:
         self._counter = counter
         self._layout = layout
         self._version = next_version()
-        patience, span = layout.clock.patience, layout.dedup
-        self._seen_ids = None if span is None else SeenIds(span, patience)
+        rule, span = layout.clock, layout.dedup
+        self._seen_ids = None if span is None else SeenIds(span, rule.patience, rule.user_key)
         self._unconfirmed = UnconfirmedPanes()
         self._offsets = dict(offsets)
         self.time = Clock(layout.clock)

@@ -42,7 +42,8 @@ def evaluate(
         intervals: settings of confidence intervals; None keeps none.
         attribution: the rules of the join.
         buckets: by which both sides of a join are divided by key.
-        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items, ids.
+        inputs: catalog, popularity, similarity, attributes, examination, user_key, depth,
+            max_items, ids. Workers read the key at its place, such as a file of theirs.
 
     Raises:
         MetricError: a metric is unknown, or lacks an input.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overlo
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_of, parse
+from streameval.catalogue.context import USER_KEY
 from streameval.catalogue.context import AttributeInputs as Attributes
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
@@ -45,6 +46,8 @@ from streameval.inference.table import TextColumn, TextTable
 from streameval.join.options import OUTCOMES
 from streameval.join.tables import Attribution
 from streameval.statistics.intervals import Intervals
+from streameval.statistics.user_key import UserHashKey
+from streameval.statistics.user_key import user_key as key_of_users
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -313,6 +316,7 @@ class ReadingOptions(TypedDict, total=False):
     similarity: Similarity | None
     attributes: Attributes | None
     examination: Sequence[float] | None
+    user_key: UserHashKey | str | None
     config: str | os.PathLike[str] | None
     processes: int
 
@@ -342,6 +346,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     similarity: Similarity | None = None,
     attributes: Attributes | None = None,
     examination: Sequence[float] | None = None,
+    user_key: UserHashKey | str | None = None,
     intervals: Intervals | None = _INTERVALS,
     config: str | os.PathLike[str] | None = None,
     processes: int = 1,
@@ -391,6 +396,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         similarity: of pairs of items.
         attributes: name -> (item -> its values), for metrics with `by` or `among`.
         examination: chance that users look at rank 1, 2, ..., for debiased_ctr.
+        user_key: where the key of the hash of users is, "${file:PATH}" or "${NAME}".
         intervals: settings of confidence intervals; None for none, which is faster.
         config: a TOML file to take metrics, labels, inputs and [event] from; it is counted as by
             a daemon.
@@ -451,6 +457,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         similarity=similarity,
         attributes=attributes,
         examination=examination,
+        user_key=user_key,
         config=config,
         processes=processes,
     )
@@ -536,6 +543,8 @@ def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
     separator = given.pop("separator", {})
     separator = {"": separator} if isinstance(separator, str) else separator
     inputs: dict[str, Any] = {name: given.pop(name) for name in _INPUTS if name in given}
+    if USER_KEY in inputs:
+        inputs[USER_KEY] = key_of_users(inputs[USER_KEY])
     if "popularity" in inputs and not isinstance(inputs["popularity"], Popularity):
         inputs["popularity"] = Popularity(inputs["popularity"])
     if isinstance(inputs.get("catalog"), os.PathLike):
@@ -545,7 +554,7 @@ def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
     return Options(separator=separator, inputs=inputs, **given, **others)
 
 
-_INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination")
+_INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination", USER_KEY)
 
 
 @contextmanager

@@ -168,7 +168,7 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
     Attributes:
         metrics: texts, in order; those of `config` if there are none.
         separator: between the ids of a cell; of each column, by its name, or of all, with "".
-        inputs: catalog, popularity, similarity, attributes and examination, by name.
+        inputs: catalog, popularity, similarity, attributes, examination and user_key, by name.
         config: path of a configuration.
 
     Raises:
@@ -225,6 +225,7 @@ _IDLE: Final = {
     "combine": "no gains are read, of which an item may have several",
     "processes": "one process counts what cannot be split, such as one file of text, or two tables",
     "catalog": "no metric here reads it",
+    "user_key": "no users are counted; give a metric over users or intervals",
 }
 """Why a setting changed nothing; inputs of metrics as the catalogue."""
 

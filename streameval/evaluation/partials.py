@@ -21,7 +21,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
 from streameval.accumulator.inputs import check_same_inputs, check_same_zone
 from streameval.accumulator.kinds.experiment import PrePeriod
-from streameval.catalogue.context import TIME_ZONE, AttributeInputs
+from streameval.catalogue.context import TIME_ZONE, USER_KEY, AttributeInputs
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import absent_module
 from streameval.decoding.invalid import Refusal
@@ -61,6 +61,7 @@ from streameval.sources.partial_files import PartialFile, partial_files
 from streameval.sources.remote import is_remote, object_reader
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.user_key import UserHashKey, saved_key
 
 __all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
 
@@ -105,6 +106,7 @@ class Known(TypedDict, total=False):
     similarity: Similarity | None
     attributes: AttributeInputs | None
     examination: Sequence[float] | None
+    user_key: UserHashKey | str | None
 
 
 class Inputs(Known, total=False):
@@ -178,8 +180,8 @@ def partials(
         every: length of spans, like "1h", aligned to the epoch; "1d" are days of `time_zone`;
             None for all time.
         intervals: settings of confidence intervals; None for no intervals.
-        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items, ids,
-            experiment and time_zone, as for an Accumulator.
+        inputs: catalog, popularity, similarity, attributes, examination, user_key, depth,
+            max_items, ids, experiment and time_zone, as for an Accumulator.
 
     Returns:
         One row for each cell with lists, by start and labels.
@@ -325,7 +327,7 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
         rows: the rows of `partials`, or the sequences, mappings or table (Arrow, Polars, pandas)
             that an engine returns for them.
         **inputs: the same catalog, popularity, similarity, attributes and examination as for
-            `partials`.
+            `partials`; without a user_key, that of the rows is known by its fingerprint.
 
     Returns:
         An Accumulator for each cell, by start and labels, with the bits of one process.
@@ -362,6 +364,9 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
                     )
             names = ("depth", "max_items", "ids", "intervals", "experiment")
             options = {name: getattr(state, name) for name in names}
+            if inputs.get(USER_KEY) is None and USER_KEY in state.inputs:
+                with damage_as_error("partial"):
+                    inputs[USER_KEY] = saved_key(state.inputs[USER_KEY])
             empty = Accumulator(*state.metrics, **options, **inputs, time_zone=state.time_zone)
             check_same_inputs(empty.context.identity, state.inputs)
         part = empty.copy()

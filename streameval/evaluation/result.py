@@ -14,6 +14,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.intake import checked_batch
 from streameval.accumulator.kinds.users import audiences
 from streameval.accumulator.readings import readings_of
+from streameval.catalogue.context import USER_KEY
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import Unreadable
@@ -334,8 +335,9 @@ def _needs(inputs: JoinInputs, at: int) -> Iterator[str]:
 
 
 def _used_by_metrics(setup: Setup) -> set[Named]:
-    """The inputs that some metric reads."""
-    read: set[Named] = set()
+    """The inputs that some metric reads, and the key of users if any are counted."""
+    of_users = any(m.is_per_user or m.definition.reads == "users" for m in setup.metrics)
+    read: set[Named] = {(USER_KEY, None)} if of_users or setup.intervals is not None else set()
     for metric in setup.metrics:
         read |= {(name, None) for name in metric.definition.inputs}
         read |= {("attributes", name) for name in metric.attributes_read}

@@ -112,7 +112,8 @@ def evaluate(
         by: columns whose values define the slices; a string is one column.
         every: length of spans, like "1h".
         intervals: settings of confidence intervals; None keeps none.
-        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items and ids.
+        inputs: catalog, popularity, similarity, attributes, examination, user_key, depth, max_items
+            and ids. Executors read the key at its place, such as a file or a variable of theirs.
 
     Raises:
         InvalidEventError: the frame is not one of pyspark, or lacks a column.

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from streameval.events.previews import detail_shown
 from streameval.events.printable import printable
 
 _USER_INFORMATION = re.compile(r"(?<=//)[^/?#\s\"]*@")
@@ -352,11 +353,16 @@ class RefusedRecordsError(PermanentError):
 
 
 class InvalidEventError(StreamevalError):
-    """An event given to an Accumulator is not valid."""
+    """An event given to an Accumulator is not valid.
+
+    Attributes:
+        detail: what was found where; without values if `[log] previews` is false.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
-        self.reason, self.detail = reason, detail
-        super().__init__(f"invalid event ({reason}): {detail}.")
+        self.reason = reason
+        self.detail = detail_shown(detail, "[log] previews = false hides what was found")
+        super().__init__(f"invalid event ({reason}): {self.detail}.")
 
 
 class UsageError(PermanentError):

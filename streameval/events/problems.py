@@ -50,6 +50,7 @@ REMOVED: Final = {
     "web.health_without_auth": "0.3.0: health checks need no password, and say the status only",
     "dead_letters.on_too_large": "0.3.0: a letter that is too large for its topic is truncated",
     "state.group": "0.3.0: a folder that a group may write, with the setgid bit, is shared by it",
+    ".log_level": "0.3.0: it is `level` under [log]",
     "dead_letters.path": "0.3.0: dead letters are kept in a topic; those of other sources are "
     "counted, and examples logged",
 }

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from streameval.events import Id
+from streameval.events.previews import ids_shown
 from streameval.events.records import Partition
 from streameval.join.open_records import OpenInteractions, OpenLists, OpenRecords
 from streameval.join.options import OUTCOMES, Outcome
@@ -103,12 +105,11 @@ class KeyListener:
                 self._note(interactions, index, "open", why, items)
         if not lists and not self._records:
             return None
-        return Explanation(
-            lists=sorted(lists, key=lambda explained: (explained.time, explained.request)),
-            records=sorted(
-                self._records.values(), key=lambda record: (record.time, record.log, record.offset)
-            ),
+        lists.sort(key=lambda explained: (explained.time, explained.request))
+        records = sorted(
+            self._records.values(), key=lambda record: (record.time, record.log, record.offset)
         )
+        return Explanation(lists=[*map(_shown_list, lists)], records=[*map(_shown_record, records)])
 
     def _is_about(self, records: OpenRecords, row: int) -> bool:
         keys = []
@@ -158,3 +159,16 @@ class KeyListener:
             outcome=outcome,
             why=why,
         )
+
+
+def _shown_list(explained: ExplainedList) -> ExplainedList:
+    request, *items = ids_shown([explained.request, *explained.items])
+    return replace(explained, request=str(request), items=items)
+
+
+def _shown_record(explained: ExplainedRecord) -> ExplainedRecord:
+    return (
+        explained
+        if explained.item is None
+        else replace(explained, item=ids_shown([explained.item])[0])
+    )

@@ -21,6 +21,7 @@ from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.times import SECOND
 from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
+from streameval.events.previews import preview
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch, grouped
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.logs import Log
@@ -183,9 +184,9 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
                 numbers[batch.partition.topic] = batch.partition.number
                 found = (f"partition {number} of {topic}" for topic, number in numbers.items())
                 raise RefusedRecordsError(
-                    f"{key!r} is in {' and '.join(found)}, so its records are never joined. Write "
-                    "all topics with the join key (request id or user) as the record's key and "
-                    "with the same partitioner (murmur2 in Java and kafka-python; "
+                    f"the key {preview(key)} is in {' and '.join(found)}, so its records are never "
+                    "joined. Write all topics with the join key (request id or user) as the "
+                    "record's key and with the same partitioner (murmur2 in Java and kafka-python; "
                     "partitioner=murmur2_random in librdkafka), then start over."
                 )
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.invalid import InvalidEvent, Refusal, invalid_of, shortened_json
+from streameval.decoding.invalid import InvalidEvent, Refusal, invalid_of
 from streameval.decoding.paths import FAILURES, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, check_time, microsecond_column
@@ -19,6 +19,7 @@ from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check
 from streameval.events import LARGEST_GAIN, Id
 from streameval.events.batch import ColumnSet
 from streameval.events.errors import ConfigError, InvalidEventError
+from streameval.events.previews import preview
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.events.times import END_MOMENT, FIRST_MOMENT
 from streameval.join.options import InteractionOptions, Key
@@ -135,7 +136,7 @@ class InteractionDecoder:
         fields["item"] = self._ids.one(fields["item"], self._paths["item"].text)
         fields["time"] = check_time(fields["time"], self._unit, self._paths["time"].text)
         if fields["type"] is not None and type(fields["type"]) is not str:
-            problem = f"{self._options.type}: {shortened_json(fields['type'])} is not a string"
+            problem = f"{self._options.type}: {preview(fields['type'])} is not a string"
             raise Refusal("wrong_type", problem)
         if fields["type"] is not None:
             check_bytes(fields["type"], MAX_LABEL_BYTES, self._options.type, "label_too_long")

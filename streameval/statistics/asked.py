@@ -68,6 +68,11 @@ class CellOptions(msgspec.Struct, frozen=True, kw_only=True):
         """The inputs that it reads besides events, such as "attributes.genre"."""
         return ()
 
+    @property
+    def keeps_users(self) -> bool:
+        """Whether it keeps ids of users."""
+        return False
+
     def make(self, items: Items, attributes: Mapping[str, Any]) -> Statistic:
         """An empty statistic; `attributes`: name -> an attribute of items."""
         raise NotImplementedError

@@ -58,13 +58,18 @@ class ExposuresOptions(CellOptions, frozen=True, kw_only=True):
         """See `CellOptions`."""
         return slice(self.cutoff) if self.of == "items" else None
 
+    @property
+    def keeps_users(self) -> bool:
+        """See `CellOptions`."""
+        return self.of != "items"
+
     def make(self, items: Items, _attributes: Mapping[str, Any]) -> ItemsShown:
         """See `CellOptions`."""
         return ItemsShown(self, items)
 
     def user_ids(self, statistic: ItemsShown) -> IdKind | None:
         """See `CellOptions`."""
-        if self.of == "items":
+        if not self.keeps_users:
             return None
         users = statistic.items.named(statistic.relations["shown"].columns[1][:1])
         return next(("text" if isinstance(user, str) else "integer" for user in users), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
@@ -20,6 +20,8 @@ from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 
 HashArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.uint64]]
+
+HashUsers: TypeAlias = Callable[[Sequence[Id]], HashArray]
 
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _STEP: Final = np.uint64(0xD6E8FEB86659FD93)
@@ -41,15 +43,13 @@ def user_hashes(users: Sequence[Id]) -> HashArray:
         >>> [hex(each) for each in user_hashes(["7", 7]).tolist()]
         ['0x55af9f64b44494bc', '0x55af9f64b44494bc']
     """
-    data, starts, lengths = _bytes_of(users)
-    words = np.ndarray(len(data) - _WORD + 1, "<u8", data, strides=(1,))
+    ids = id_bytes(users)
+    lengths = ids.lengths
     hashes = _SEED ^ (lengths.astype(np.uint64) * _STEP)
     shortest = int(lengths.min(initial=0 if not lengths.size else lengths[0]))
     for offset in range(0, int(lengths.max(initial=0)), _WORD):
         rows = slice(None) if shortest > offset else np.flatnonzero(lengths > offset)
-        mixed = words[starts[rows] + offset]
-        if shortest < offset + _WORD:
-            mixed &= _MASKS[np.minimum(lengths[rows] - offset, _WORD)]
+        mixed = ids.words(rows, offset, whole=shortest >= offset + _WORD)
         mixed ^= hashes[rows]
         mixed *= _STEP
         hashes[rows] = mixed ^ (mixed >> _HALF)
@@ -71,12 +71,37 @@ def hash_units(codes: IntArray) -> FloatArray:
     return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
 
 
-def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
-    """All ids in UTF-8, each followed by a zero byte; the start and length of each in bytes."""
+class IdBytes(NamedTuple):
+    """Ids in UTF-8, for hashes that read 64-bit words of many at once.
+
+    Attributes:
+        data: all ids, each followed by a zero byte, and more zeros.
+        starts: the first byte of each id; shape (ids,).
+        lengths: in bytes; shape (ids,).
+    """
+
+    data: bytes
+    starts: IntArray
+    lengths: IntArray
+
+    def words(self, rows: Any, offset: int, *, whole: bool = False) -> HashArray:
+        """The little-endian word at an offset in each of these ids, padded with zeros.
+
+        `whole`: whether no id ends in the word.
+        """
+        every = np.ndarray(len(self.data) - _WORD + 1, "<u8", self.data, strides=(1,))
+        words: HashArray = every[self.starts[rows] + offset]
+        if not whole:
+            words &= _MASKS[np.minimum(self.lengths[rows] - offset, _WORD)]
+        return words
+
+
+def id_bytes(users: Sequence[Id]) -> IdBytes:
+    """The bytes of ids; an integer is its decimal text."""
     try:
         joined = "\0".join(users)  # type: ignore[arg-type]  # raises for integers
     except TypeError:
-        return _bytes_of(list(map(str, users)))
+        return id_bytes(list(map(str, users)))
     data = joined.encode("utf-8", "surrogatepass") + bytes(_WORD)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8, len(data) - _WORD + 1) == 0)
     if ends.size != len(users):
@@ -84,7 +109,7 @@ def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
         parts = [str(user).encode("utf-8", "surrogatepass") for user in users]
         ends = np.cumsum([len(part) + 1 for part in parts], dtype=np.int64) - 1
     starts = np.concatenate(([0], ends[:-1] + 1)) if ends.size else ends
-    return data, starts, ends - starts
+    return IdBytes(data, starts, ends - starts)
 
 
 _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], np.uint64)
@@ -111,14 +136,20 @@ class ListUsers(NamedTuple):
     days: IntArray
 
 
-def users_of(batch: Batch, cells: IntArray, days: IntArray | None) -> ListUsers:
+def users_of(
+    batch: Batch, cells: IntArray, days: IntArray | None, hashes_of: HashUsers = user_hashes
+) -> ListUsers:
     """The users of the lists of a batch.
 
-    `days`: day of each list, since the epoch; None without event time.
+    Args:
+        batch: the lists.
+        cells: the cell of each.
+        days: day of each, since the epoch; None without event time.
+        hashes_of: hashes ids; with a key, that of the key.
     """
     days = np.zeros(len(batch), np.int64) if days is None else days
     if batch.users is None and batch.event_ids is None:
-        hashes, nobody = np.repeat(user_hashes([""]), len(batch)), np.zeros(len(batch), np.bool_)
+        hashes, nobody = np.repeat(hashes_of([""]), len(batch)), np.zeros(len(batch), np.bool_)
         return ListUsers(cells, hashes, named=nobody, grouped=nobody, days=days)
     ids: Sequence[Any] = batch.users or [None] * len(batch)
     named = grouped = np.ones(len(batch), np.bool_)
@@ -128,7 +159,7 @@ def users_of(batch: Batch, cells: IntArray, days: IntArray | None) -> ListUsers:
         ids = [event if user is None else user for user, event in pairs]
         grouped = np.array([user_or_event is not None for user_or_event in ids])
         ids = ["" if user_or_event is None else user_or_event for user_or_event in ids]
-    return ListUsers(cells, user_hashes(ids), named, grouped, days)
+    return ListUsers(cells, hashes_of(ids), named, grouped, days)
 
 
 def times_of(batch: Batch) -> IntArray | None:

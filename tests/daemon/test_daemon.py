@@ -90,7 +90,7 @@ def test_the_first_log_line_has_version_and_address(simulated: Running) -> None:
 
 
 def test_the_configuration_is_logged_at_debug_level(tmp_path: Path) -> None:
-    with running(f'log_level = "debug"\n{SIMULATOR}', tmp_path) as daemon:
+    with running(f'{SIMULATOR}\n[log]\nlevel = "debug"', tmp_path) as daemon:
         (line,) = daemon.said("configuration")
         assert "item_coverage@10" in line
 

@@ -206,13 +206,13 @@ def test_settings_have_the_same_names_everywhere() -> None:
     """In the signature, `ReadingOptions`, `Options` and the command; each has some of its own."""
     names = {*signature(evaluate).parameters} - {"recommendations", "truth", "metrics", "unknown"}
     of_data = {"exclude", "users", "impressions", "interactions", "attribution"}
-    inputs = {"catalog", "popularity", "similarity", "attributes", "examination"}
+    inputs = {"catalog", "popularity", "similarity", "attributes", "examination", "user_key"}
     assert names - of_data == {*Options.__struct_fields__} - {"metrics", "inputs"} | inputs
     of_one_call = {"by", "every", "intervals"}
     assert names - of_data - of_one_call == ReadingOptions.__optional_keys__
     command = {*signature(command_of_evaluate).parameters}
     of_commands = {"paths", "metric", "format", "output", "allow_invalid", "column", "time"}
     of_commands |= {"recommendations", "truth"}
-    of_python = inputs - {"catalog"} | {"columns", "intervals"}
+    of_python = inputs - {"catalog", "user_key"} | {"columns", "intervals"}
     of_joins = {"impressions", "interactions", "attribution"}
     assert command - of_commands == names - of_python - of_joins

@@ -54,7 +54,8 @@ class CellSpec(StatisticSpec, frozen=True, kw_only=True):
 
     def inputs(self, context: Context) -> InputIdentities:
         """See `StatisticSpec`."""
-        return identities(context, self.options.inputs)
+        of_users = context.of_users if self.options.keeps_users else {}
+        return identities(context, self.options.inputs) | of_users
 
     def make(self, items: Items, context: Context) -> Statistic:
         """See `StatisticSpec`."""
@@ -62,7 +63,8 @@ class CellSpec(StatisticSpec, frozen=True, kw_only=True):
 
     def count(self, statistic: Statistic, counting: CountedBatch) -> None:
         """See `StatisticSpec`."""
-        statistic.count(counting.part(), counting.cells)
+        lists = counting.part_of_users if self.options.keeps_users else counting.part()
+        statistic.count(lists, counting.cells)
 
     def user_ids(self, statistic: Statistic) -> IdKind | None:
         """See `StatisticSpec`."""

@@ -124,7 +124,10 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
 
         Sums have a text for each metric, or None. What keeps days of another zone than UTC has it.
         """
-        inputs = {each.text: metric_inputs(each.metric, context) for each in self.summed}
+        inputs = {
+            each.text: metric_inputs(each.metric, context) | context.of_users
+            for each in self.summed
+        }
         of_sums: InputIdentities = {
             text: "; ".join(f"{of} {identity}" for of, identity in of_metric.items()) or None
             for text, of_metric in inputs.items()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 import numpy as np
 
 from streameval.accumulator.counting import CountedBatch
+from streameval.accumulator.inputs import InputIdentities
 from streameval.accumulator.kinds.groups import groups_of
 from streameval.accumulator.kinds.spec import CountedTable, PlanLimits, Scope, StatisticSpec
 from streameval.catalogue.context import Context
@@ -67,6 +68,10 @@ class UsersSpec(StatisticSpec, frozen=True, kw_only=True):
     def within(self, other: UsersSpec) -> bool:
         """See `StatisticSpec`."""
         return self.max_users <= other.max_users
+
+    def inputs(self, context: Context) -> InputIdentities:
+        """See `StatisticSpec`."""
+        return super().inputs(context) | context.of_users
 
     def make(self, items: Items, _context: Context) -> Users:
         """See `StatisticSpec`."""

@@ -96,13 +96,14 @@ def evaluate(
     options = read.options(by=split.by, every=split.every, inputs=inputs, **pair.reading())
     if len(read.paths) == 1 and not groups.recommendations and has_partials(read.paths[0]):
         others = {"truth": pair.truth, "exclude": pair.exclude, "users": groups.users}
-        _write_partials(read, msgspec.structs.asdict(options) | inputs | others, format)
+        given = msgspec.structs.asdict(options)
+        _write_partials(read, given | dict(options.inputs) | others, format)
         return
     with as_usage_error(SourceError, InvalidEventError):
-        given = files_given(
+        files = files_given(
             read.paths, groups.recommendations, pair.truth, pair.exclude, options, groups.users
         )
-        counted = count_given(Request(given, options), SURROUNDINGS)
+        counted = count_given(Request(files, options), SURROUNDINGS)
     write_series(counted.spans, format, title_of(counted.names), read.output)
     if counted.is_doubtful:
         refuse_invalid(allowed=read.allow_invalid)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 import msgspec
 from typer import Argument, Exit, Option
 
+from streameval.catalogue.context import USER_KEY
 from streameval.checkpoints.store import is_store
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.options import Form, Options, Ties, separators_of
@@ -22,6 +23,7 @@ from streameval.evaluation.sources import Given, given_of
 from streameval.events import Combine
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
+from streameval.statistics.user_key import UserHashKey
 
 MethodOption: TypeAlias = Annotated[
     Method | None,
@@ -99,6 +101,14 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             show_default="max",
         ),
     ] = None
+    user_key: Annotated[
+        str | None,
+        Option(
+            metavar="PLACE",
+            help="Where the key of the hash of users is, like '${file:key}' or '${NAME}': states "
+            "of events with one key merge, and nobody without it can recompute their hashes.",
+        ),
+    ] = None
     processes: Annotated[
         int,
         Option(
@@ -122,6 +132,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def options(self, **others: Any) -> Options:
         """How files are read; `others`: options that not every command has."""
+        if self.user_key is not None:
+            others["inputs"] = {**others.get("inputs", {}), USER_KEY: UserHashKey(self.user_key)}
         return Options(
             metrics=self.metric,
             columns=columns_option(self.column, self.time),

@@ -36,6 +36,7 @@ from kafka.protocol.consumer import HeartbeatRequest, IsolationLevel
 
 from streameval.events.errors import SourceError
 from streameval.events.records import Partition
+from streameval.events.secrets import Latest
 from streameval.sources.kafka.diagnosis import (
     REASONS,
     SETTINGS_ERRORS,
@@ -44,7 +45,6 @@ from streameval.sources.kafka.diagnosis import (
 )
 from streameval.sources.kafka.settings import CREDENTIALS, addresses, known_settings
 from streameval.sources.options import LATEST
-from streameval.sources.secrets import Latest
 
 _PAUSE_SECONDS: Final = 1.0
 _FIRST_TIMEOUT_MS: Final = 1_000

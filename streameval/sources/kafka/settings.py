@@ -21,8 +21,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.util import ensure_valid_topic_name
 
 from streameval.events.errors import ConfigError, nearest
+from streameval.events.secrets import FileText, names_a_file, substitute
 from streameval.sources.options import LARGEST_PORT, KafkaOptions
-from streameval.sources.secrets import FileText, names_a_file, substitute
 
 TABLE: Final = "source.kafka"
 """The table that errors name."""

@@ -20,6 +20,7 @@ from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 from streameval.events.errors import SourceError, UnevenStreamsError
 from streameval.events.extras import imports_of
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
+from streameval.events.secrets import redact
 from streameval.sources.kafka.cluster import ClusterMonitor, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
@@ -38,7 +39,6 @@ from streameval.sources.kafka.settings import (
 )
 from streameval.sources.options import KafkaOptions, start_spec
 from streameval.sources.schemas.records import Schemas
-from streameval.sources.secrets import redact
 from streameval.sources.source import Positions, SourceStatus
 
 T = TypeVar("T")

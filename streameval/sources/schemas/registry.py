@@ -17,7 +17,7 @@ from streameval.decoding.invalid import Reason
 from streameval.events.errors import ConfigError, SourceError, StreamevalError
 from streameval.events.extras import import_extra
 from streameval.events.problems import check_types
-from streameval.sources.secrets import substitute
+from streameval.events.secrets import substitute
 
 _USER: Final = "correct user and password in [registry]"
 _USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."

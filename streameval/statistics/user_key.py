@@ -1,0 +1,228 @@
+"""The key of the hash of users, without which nobody can recompute the hashes from ids."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from streameval.events import Id
+from streameval.events.digests import blake2b
+from streameval.events.errors import MetricError
+from streameval.events.secrets import substitute
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.users import HashArray, IdBytes, id_bytes
+
+NAME: Final = "user_key"
+
+FEWEST_BYTES: Final = 32
+_FEWEST_DISTINCT: Final = 8
+_SECRET: Final = re.compile(r"\$\{[^}]+\}")
+_KNOWN_BY: Final = "fingerprint:"
+_FINGERPRINT: Final = re.compile(_KNOWN_BY + r"([0-9a-f]{16})")
+_HOW: Final = 'give "${file:PATH}" or "${NAME}" of the environment'
+_MAKE: Final = "make one with `openssl rand -base64 32`"
+
+
+class UserHashKey:
+    """A key of the hash of users: where it is, and its fingerprint.
+
+    It never shows the key: not in its text, its pickle or an error. A pickle has the place, from
+    which a worker reads the key when it first counts; so the place must be the same on all
+    machines. Keys with one fingerprint are equal.
+
+    Args:
+        text: "${file:PATH}" or "${NAME}", as of a secret in the configuration; or
+            "fingerprint:...", for states that are only read and merged.
+        environment: values of ${NAME}; None for that of the process.
+
+    Raises:
+        MetricError: the text names no place, or the key there cannot be read, or is weak.
+
+    Example:
+        >>> secret = {"KEY": "i1Vf0pQmS3xWc8ZbR5nUyTgHaJ6kLd2E"}
+        >>> key = UserHashKey("${KEY}", secret)
+        >>> key, UserHashKey(str(key)) == key
+        (UserHashKey('fingerprint:9f58395116650c8c'), True)
+        >>> key.hashes(["u1", "u2"]).tolist() == key.hashes(["u1", "u2"]).tolist()
+        True
+    """
+
+    __slots__ = ("_place", "_words", "fingerprint")
+
+    def __init__(self, text: str, environment: Mapping[str, str] | None = None) -> None:
+        given: Any = text
+        known = _FINGERPRINT.fullmatch(text) if isinstance(given, str) else None
+        self._place: str | None = None
+        self._words: tuple[np.uint64, np.uint64] | None = None
+        if known is not None:
+            self.fingerprint: str = known[1]
+            return
+        if not isinstance(given, str) or not _SECRET.fullmatch(text):
+            # Not quoted: it may be a key.
+            raise MetricError(f"{NAME}: a key stands in no configuration and no call; {_HOW}.")
+        self._place = text
+        self.fingerprint, self._words = _read(text, environment)
+
+    def __str__(self) -> str:
+        return f"{_KNOWN_BY}{self.fingerprint}"
+
+    def __repr__(self) -> str:
+        return f"UserHashKey({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserHashKey) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UserHashKey, (str(self),), self._place
+
+    def __setstate__(self, place: str | None) -> None:
+        self._place = place
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the key itself is known, so that users can be counted."""
+        return self._words is not None
+
+    def require(self) -> None:
+        """Read the key if it is not at hand, as after unpickling; raises what `hashes` raises."""
+        self._key()
+
+    def hashes(self, users: Sequence[Id]) -> HashArray:
+        """Keyed hashes of user ids, shape (users,); the same on every machine and in every release.
+
+        SipHash-2-4 (Aumasson and Bernstein, 2012) of the UTF-8 text of each id; an integer is
+        hashed as its decimal text.
+
+        Raises:
+            MetricError: only the fingerprint is known, or the key is not at its place here.
+        """
+        return _siphash(id_bytes(users), *self._key())
+
+    def pseudonyms(self, users: Sequence[Id]) -> list[Id]:
+        """Ids of the same kind that stand for users: keyed hashes, as integers or in hex."""
+        if users and isinstance(users[0], int):
+            numbers: list[Id] = (self.hashes(users) >> np.uint64(1)).tolist()
+            return numbers
+        return [f"{hashed:016x}" for hashed in self.hashes(users).tolist()]
+
+    def _key(self) -> tuple[np.uint64, np.uint64]:
+        if self._words is not None:
+            return self._words
+        if self._place is None:
+            raise MetricError(
+                f"{NAME}: of the key only its fingerprint {self.fingerprint} is known here, which "
+                f"is enough to read and merge, not to count users; {_HOW}."
+            )
+        found, words = _read(self._place, None)
+        if found != self.fingerprint:
+            raise MetricError(
+                f"{NAME}: the key at {self._place} has the fingerprint {found} on this machine, "
+                f"and {self.fingerprint} where counting began; give all machines one key."
+            )
+        self._words = words
+        return words
+
+
+def user_key(given: UserHashKey | str) -> UserHashKey:
+    """The key that a caller gave; raises what `UserHashKey` raises."""
+    return given if isinstance(given, UserHashKey) else UserHashKey(given)
+
+
+def saved_key(fingerprint: object) -> UserHashKey:
+    """The key of saved data, by its fingerprint alone: what others wrote names no file to read.
+
+    Raises:
+        ValueError: it is no fingerprint.
+    """
+    if not isinstance(fingerprint, str) or _FINGERPRINT.fullmatch(fingerprint) is None:
+        raise ValueError(f"{NAME}={fingerprint!r:.60} is no fingerprint")
+    return UserHashKey(fingerprint)
+
+
+def _read(
+    place: str, environment: Mapping[str, str] | None
+) -> tuple[str, tuple[np.uint64, np.uint64]]:
+    """The fingerprint of a key, and the two words of SipHash's key."""
+    try:
+        text = substitute(place, os.environ if environment is None else environment)
+    except ValueError as error:
+        raise MetricError(f"{NAME}: {error}; {_HOW}.") from None
+    key = text.encode()
+    if len(key) < FEWEST_BYTES:
+        problem = f"has {len(key)} bytes, and {FEWEST_BYTES} are needed" if key else "is empty"
+        raise MetricError(f"{NAME}: the key at {place} {problem}: it could be guessed; {_MAKE}.")
+    if len({*key}) < _FEWEST_DISTINCT or (key + key).find(key, 1) < len(key):
+        problem = "repeats a few characters"
+        raise MetricError(f"{NAME}: the key at {place} {problem}: it could be guessed; {_MAKE}.")
+    words = np.frombuffer(blake2b(b"streameval: hash of users\0" + key, 16), np.dtype("<u8"))
+    fingerprint = blake2b(b"streameval: fingerprint\0" + key, 8).hex()
+    return fingerprint, (words[0], words[1])
+
+
+_CONSTANTS: Final = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+_TOP: Final = np.uint64(56)
+
+
+def _siphash(ids: IdBytes, first: np.uint64, second: np.uint64) -> HashArray:
+    """SipHash-2-4 of many texts at once, with the two words of a key.
+
+    Example:
+        >>> first, second = np.frombuffer(bytes(range(16)), "<u8")
+        >>> hex(_siphash(id_bytes([bytes(range(15)).decode()]), first, second)[0])
+        '0xa129ca6149be45e5'
+    """
+    keys = (first, second, first, second)
+    states = [
+        np.full(ids.lengths.size, np.uint64(constant) ^ key)
+        for constant, key in zip(_CONSTANTS, keys, strict=True)
+    ]
+    whole: IntArray = ids.lengths // 8
+    ends = ids.lengths.astype(np.uint64) << _TOP
+    fewest = int(whole.min(initial=0 if not whole.size else whole[0]))
+    for block in range(int(whole.max(initial=-1)) + 1):
+        rows = slice(None) if fewest >= block else np.flatnonzero(whole >= block)
+        words = ids.words(rows, 8 * block)
+        words |= np.where(whole[rows] == block, ends[rows], np.uint64(0))
+        parts = states if fewest >= block else [state[rows] for state in states]
+        parts[3] ^= words
+        _rounds(parts, 2)
+        parts[0] ^= words
+        if fewest < block:
+            for state, part in zip(states, parts, strict=True):
+                state[rows] = part
+    states[2] ^= np.uint64(0xFF)
+    _rounds(states, 4)
+    hashes: HashArray = states[0] ^ states[1] ^ states[2] ^ states[3]
+    return hashes
+
+
+def _rounds(states: Sequence[HashArray], number: int) -> None:
+    v0, v1, v2, v3 = states
+    for _ in range(number):
+        v0 += v1
+        v2 += v3
+        _rotate(v1, 13)
+        _rotate(v3, 16)
+        v1 ^= v0
+        v3 ^= v2
+        _rotate(v0, 32)
+        v2 += v1
+        v0 += v3
+        _rotate(v1, 17)
+        _rotate(v3, 21)
+        v1 ^= v2
+        v3 ^= v0
+        _rotate(v2, 32)
+
+
+def _rotate(words: HashArray, bits: int) -> None:
+    upper = words << np.uint64(bits)
+    words >>= np.uint64(64 - bits)
+    words |= upper
