@@ -33,6 +33,8 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
         "serve": "Serve the values that replicas or engines have stored, and count nothing.",
         "check": "Check a configuration, and print what `run` would do with it.",
+        "rules": "Write rules and alerts for Prometheus, with the names of a configuration.",
+        "dashboards": "Write dashboards for Grafana, with the names of a configuration.",
         "evaluate": "Evaluate files; values equal the daemon's on the same events, bit for bit.",
         "compare": "Compare variants: is treatment better than control, and is it real?",
         "gaps": "Compare the values of a field: which is served worst, and by how much at least?",

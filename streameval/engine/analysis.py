@@ -16,6 +16,7 @@ import msgspec
 from streameval.accumulator.kinds.spec import Need
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
+from streameval.engine.monitoring import Monitoring
 from streameval.engine.windows.views import FamilyView
 from streameval.events.listing import listed
 from streameval.events.records import Partition
@@ -187,6 +188,10 @@ class Expected(NamedTuple):
     share: float
 
 
+def _has_no_monitoring(_settings: object) -> Monitoring:
+    return Monitoring()
+
+
 def _expects_nothing(_settings: object) -> Iterable[Expected]:
     return ()
 
@@ -213,6 +218,7 @@ class Analysis(NamedTuple, Generic[S, R]):
         line: what `check` says about the settings; None: nothing.
         baseline: label whose values are compared, and the value that is the control.
         expects: values of labels that the records should have.
+        monitoring: the alerts on its gauges, and the dashboard that shows them.
     """
 
     name: str
@@ -232,6 +238,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     line: Callable[[S], str | None] = _has_no_line
     baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
     expects: Callable[[S], Iterable[Expected]] = _expects_nothing
+    monitoring: Callable[[S], Monitoring] = _has_no_monitoring
 
     def settings_in(self, config: object) -> S | None:
         """Its settings in a configuration; None if it is not configured."""

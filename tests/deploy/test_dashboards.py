@@ -6,17 +6,19 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.cli.program import run
 from tests.exporters.estimates import POLICIES, policy_readings
 from tests.house.checkout import ROOT
+from tests.prometheus.configured import FOLDER, OPTIONS, RUNBOOK, write_dashboards
 from tests.prometheus.remembering import Remembering
-
-FOLDER = ROOT / "deploy" / "grafana"
 
 _QUERY = re.compile(r"label_values\((?:(?P<selector>.*), ?)?(?P<label>[\w${}]+)\)")
 _RANGE = 2 * 3600
@@ -41,9 +43,12 @@ class PanelQuery(NamedTuple):
         return {braced or bare for braced, bare in _VARIABLE.findall(self.expression)}
 
 
-def read(path: Path) -> dict[str, Any]:
-    dashboard: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return dashboard
+@cache
+def boards(name: str) -> dict[str, dict[str, Any]]:
+    """The dashboards that `streameval dashboards` makes of a configuration, by file name."""
+    with TemporaryDirectory() as folder:
+        files = write_dashboards(name, Path(folder))
+        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
 def panel_queries(dashboard: Mapping[str, Any]) -> list[PanelQuery]:
@@ -62,10 +67,15 @@ def panel_queries(dashboard: Mapping[str, Any]) -> list[PanelQuery]:
 def values(dashboard: Mapping[str, Any], prometheus: Remembering) -> dict[str, list[str]]:
     """Variable -> values, evaluated in order, because a variable may use earlier ones."""
     chosen: dict[str, list[str]] = {}
+    repeated = {panel.get("repeat") for panel in dashboard["panels"]}
     for variable in dashboard["templating"]["list"]:
         name, kind = variable["name"], variable["type"]
         if kind == "query":
             chosen[name] = _of_query(variable, chosen, prometheus)
+        elif kind == "custom" and name != "span":
+            options = [option["value"] for option in variable["options"]]
+            alone = name in repeated or not variable["multi"]
+            chosen[name] = options if alone else [f"({'|'.join(options)})"]
         elif kind != "datasource":
             chosen[name] = [variable["current"]["value"]]
     return chosen
@@ -119,85 +129,104 @@ def _is_finite(prometheus: Remembering, query: PanelQuery, expression: str) -> b
     return bool(numbers) and all(map(math.isfinite, numbers))
 
 
-FILES = sorted(FOLDER.glob("*.json"))
-RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
-_NAMES = [path.stem for path in FILES]
+SECTIONS = (ROOT / RUNBOOK).read_text(encoding="utf-8").lower()
+CONFIGURATIONS = pytest.mark.parametrize("name", OPTIONS)
+_BY_CONFIGURATION = {
+    "plain": {"overview", "metric", "pipeline"},
+    "experiment": {
+        *("overview", "metric", "policies", "pipeline"),
+        *("experiment", "changes", "gaps"),
+    },
+    "join": {"overview", "metric", "pipeline"},
+}
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(path: Path) -> None:
-    for panel in read(path)["panels"]:
-        if panel["type"] == "row":
-            continue
+def _panels(name: str) -> list[dict[str, Any]]:
+    return [
+        panel
+        for board in boards(name).values()
+        for panel in board["panels"]
+        if panel["type"] != "row"
+    ]
+
+
+@CONFIGURATIONS
+def test_there_is_a_dashboard_for_what_is_configured(name: str) -> None:
+    assert set(boards(name)) == _BY_CONFIGURATION[name]
+
+
+@CONFIGURATIONS
+def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(name: str) -> None:
+    for panel in _panels(name):
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
         assert len(panel["description"]) > 20, panel["title"]
         (link,) = panel["links"]
         address, _, section = link["url"].partition("#")
-        assert address == "${runbook}"
-        assert f"## {section}\n" in RUNBOOK.lower() or not section, panel["title"]
+        assert address == RUNBOOK
+        assert f"## {section}\n" in SECTIONS or not section, panel["title"]
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_a_panel_queries_the_chosen_data_source(path: Path) -> None:
-    dashboard = read(path)
-    targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    asked = [*targets, *dashboard["annotations"]["list"]]
-    assert {query["datasource"]["uid"] for query in asked} == {"${datasource}"}
-    first = dashboard["templating"]["list"][0]
-    assert (first["name"], first["type"], first["query"]) == (
-        "datasource",
-        "datasource",
-        "prometheus",
-    )
+@CONFIGURATIONS
+def test_a_panel_queries_the_chosen_data_source(name: str) -> None:
+    for board in boards(name).values():
+        targets = [target for panel in board["panels"] for target in panel.get("targets", [])]
+        asked = [*targets, *board["annotations"]["list"]]
+        assert {query["datasource"]["uid"] for query in asked} == {"${datasource}"}
+        first = board["templating"]["list"][0]
+        source = (first["name"], first["type"], first["query"])
+        assert source == ("datasource", "datasource", "prometheus")
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_no_panel_averages_averages(path: Path) -> None:
-    assert [
-        query for query in panel_queries(read(path)) if re.search(r"\bavg|\bmean\(", query[1])
-    ] == []
-    shown = path.read_text(encoding="utf-8")
-    assert set(re.findall(r'"calcs": \[\s*([^\]]*?)\s*\]', shown)) == {'"lastNotNull"'}
+@CONFIGURATIONS
+def test_no_panel_averages_averages(name: str) -> None:
+    queries = [query for board in boards(name).values() for query in panel_queries(board)]
+    assert [query for query in queries if re.search(r"\bavg|\bmean\(", query[1])] == []
+    shown = set(re.findall(r'"calcs": (\[[^\]]*\])', json.dumps(boards(name))))
+    assert shown == {'["lastNotNull"]'}
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_no_panel_uses_a_span_below_five_minutes(path: Path) -> None:
-    dashboard = read(path)
-    spans = {
-        span for query in panel_queries(dashboard) for span in re.findall(r"\[(.*?)\]", query[1])
-    }
-    offered = [
-        variable for variable in dashboard["templating"]["list"] if variable["name"] == "span"
-    ]
-    assert spans == {"$" + variable["name"] for variable in offered}
-    assert all(
-        variable["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"] for variable in offered
-    )
+@CONFIGURATIONS
+def test_a_panel_uses_only_what_its_dashboard_offers(name: str) -> None:
+    for board in boards(name).values():
+        offered = {variable["name"] for variable in board["templating"]["list"]}
+        texts = json.dumps([board["panels"], board["templating"]])
+        asked = {braced or bare for braced, bare in _VARIABLE.findall(texts)}
+        assert asked - offered - {"__all"} == set(), board["title"]
+        queries = panel_queries(board)
+        spans = {span for query in queries for span in re.findall(r"\[(.*?)\]", query[1])}
+        assert spans == ({"$span"} & {f"${each}" for each in offered}), board["title"]
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_panels_do_not_overlap_and_fill_the_width(path: Path) -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in read(path)["panels"]:
-        at = panel["gridPos"]
-        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert not cells & taken, panel["title"]
-        assert at["x"] + at["w"] <= 24
-        taken |= cells
-    heads = [row for row in {y for _, y in taken} if (0, row) in taken]
-    assert all((23, row) in taken for row in heads)
+@CONFIGURATIONS
+def test_panels_do_not_overlap_and_fill_the_width(name: str) -> None:
+    for board in boards(name).values():
+        taken: set[tuple[int, int]] = set()
+        for panel in board["panels"]:
+            at = panel["gridPos"]
+            cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+            assert not cells & taken, panel["title"]
+            assert at["x"] + at["w"] <= 24
+            taken |= cells
+        heads = [row for row in {y for _, y in taken} if (0, row) in taken]
+        assert all((23, row) in taken for row in heads), board["title"]
+
+
+def test_without_a_runbook_there_is_no_link_to_one(tmp_path: Path) -> None:
+    done = run("dashboards", FOLDER / "plain.toml", "-o", tmp_path / "new")
+    for path in map(Path, done.stdout.splitlines()):
+        assert "unbook" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.prometheus
-@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+@pytest.mark.parametrize("name", sorted(_BY_CONFIGURATION["experiment"] - {"gaps"}))
 def test_every_query_has_finite_results_in_a_real_prometheus(
-    path: Path, remembering: Remembering
+    name: str, remembering: Remembering
 ) -> None:
-    dashboard = read(path)
+    dashboard = boards("experiment")[name]
     chosen = values(dashboard, remembering)
     assert [name for name, those in chosen.items() if not those] == []
     asked = panel_queries(dashboard)
-    assert len(asked) >= 8
+    assert len(asked) >= 4
     failed = {
         query.panel: faults
         for query in asked
@@ -208,11 +237,12 @@ def test_every_query_has_finite_results_in_a_real_prometheus(
 
 @pytest.mark.prometheus
 def test_the_variables_offer_existing_values(remembering: Remembering) -> None:
-    chosen = values(read(FOLDER / "metric.json"), remembering)
-    assert chosen["metric"] == ["ctr", "hit_rate", "importance_weight", "ndcg", "recbole_ndcg"]
-    gauges = ["dr", "importance_weight_effective_share", "ips", "item_coverage", "snips"]
+    chosen = values(boards("experiment")["metric"], remembering)
+    means = ["ctr", "hit_rate", "ndcg", "recbole_ndcg", "importance_weight"]
+    assert chosen["metric"] == means
+    gauges = ["ips", "snips", "dr", "importance_weight_effective_share", "item_coverage"]
     assert (chosen["segment"], chosen["property"]) == (["country"], gauges)
-    assert chosen["control"] == ["control"]
+    assert (chosen["control"], chosen["window"]) == (["control"], ["(1h|lifetime)"])
 
 
 _SHOWN = {
@@ -226,7 +256,7 @@ _SHOWN = {
 
 def _by_policy(title: str, remembering: Remembering, place: int = 0) -> dict[str, set[float]]:
     """What a query of a panel shows of each policy; of all variants and replicas together."""
-    dashboard = read(FOLDER / "policies.json")
+    dashboard = boards("experiment")["policies"]
     chosen = {name: those[0] for name, those in values(dashboard, remembering).items()}
     query = [query for query in panel_queries(dashboard) if query.panel == title][place]
     where = {"query": filled(query.expression, chosen), "time": str(remembering.moment)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from kafka.admin import (
 from streameval.config import load
 from streameval.daemon.assembly import checkpoint_store
 from streameval.events.records import Partition
+from streameval.monitoring.rules import rules_of
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.options import LATEST, KafkaOptions
 from streameval.testing.broker import Broker, free_ports
@@ -379,12 +381,18 @@ def test_the_rules_become_an_object_of_the_operator() -> None:
     text = (ROOT / "docs" / "how-to" / "deployment.md").read_text(encoding="utf-8")
     match = re.search(r"^(\{\n.*?^\}) \| kubectl apply -f -$", text, re.MULTILINE | re.DOTALL)
     assert match is not None
+    path = f"{of_the_environment('streameval').parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["/bin/sh", "-c", match[1]], cwd=ROOT, capture_output=True, text=True, check=True
+        ["/bin/sh", "-c", match[1]],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     made = yaml.safe_load(done.stdout)
     assert made["kind"] == "PrometheusRule"
-    assert made["spec"] == document(DEPLOY / "prometheus" / "pipeline.yml")
+    assert made["spec"] == yaml.safe_load(rules_of(load(BASE / "streameval.toml")))
 
 
 def _container() -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from deploy.prometheus import generate
-from tests.docs import command_line, configuration, metrics, tables
+from tests.docs import command_line, configuration, metrics, monitoring, tables
 from tests.house.checkout import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -25,7 +24,7 @@ def files() -> dict[Path, str]:
     return {
         REFERENCE / "configuration.md": configuration.page(),
         REFERENCE / "command-line.md": command_line.page(),
-        ROOT / "deploy" / "prometheus" / "metrics.yml": generate.rules(),
+        **monitoring.files(),
         **metrics.pages(),
         **{path: renewed(path.read_text(encoding="utf-8")) for path, renewed in _PARTS.items()},
     }

@@ -117,8 +117,9 @@ def _package() -> dict[Path, str]:
 _ROLES = {
     # A command has the name of what it calls; subcommands have those of their verbs.
     *("changes", "compare", "evaluate", "plan", "show"),
-    # Each analysis has its section, each kind of schema its reader, each kernel both matches.
-    *("match", "match_codes", "reader", "section"),
+    # Each analysis has its section and its alerts, each kind of schema its reader, each kernel both
+    # matches.
+    *("match", "match_codes", "monitoring", "reader", "section"),
     # Each kind of statistic has its specifications, their names, and its readings.
     *("names", "read", "specs"),
     # Cells of a table are joined, and impressions with their interactions.

@@ -36,14 +36,15 @@ from tests.exporters.pictures import (
     refused_value,
     windowed,
 )
-from tests.house.checkout import ROOT
+from tests.prometheus.configured import rules_text
 from tests.prometheus.server import Prometheus, program, running
 
-_RULES = ROOT / "deploy" / "prometheus"
 _CONFIGURATION = """
 global: {evaluation_interval: 1s}
-rule_files: [metrics.yml, pipeline.yml]
+rule_files: [plain.yml, experiment.yml, join.yml]
 """
+_JOBS = {"plain": "plain", "experiment": "streameval", "join": "join"}
+"""Configuration -> the scrape job of its processes."""
 
 
 class Remembering(NamedTuple):
@@ -72,8 +73,8 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
     """Made-up traffic of a day, in which the treatment loses; alerts fire without waiting."""
     program("prometheus")
     folder = tmp_path_factory.mktemp("remembering")
-    for name in ("metrics.yml", "pipeline.yml"):
-        _write_hasty(_RULES / name, folder / name)
+    for name, job in _JOBS.items():
+        _write_hasty(rules_text(name, job), folder / f"{name}.yml")
     end = int(time.time())
     write_history(folder, end)
     with running(folder, _CONFIGURATION) as server:
@@ -86,9 +87,8 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
         yield Remembering(server, end, moment, alerts)
 
 
-def _write_hasty(rules: Path, copy: Path) -> None:
+def _write_hasty(text: str, copy: Path) -> None:
     """Rules that are evaluated each second and alert at once; promtool tries the real ones."""
-    text = rules.read_text(encoding="utf-8")
     text = re.sub(r"^( +interval): \w+$", r"\1: 1s", text, flags=re.MULTILINE)
     text = re.sub(r"^ +for: \w+\n", "", text, flags=re.MULTILINE)
     # Its history is a day.
@@ -121,6 +121,7 @@ def write_history(folder: Path, end: int) -> Path:
         file.writelines(_lines(0, "1.0.0", range(steps + 1), end))
         file.writelines(_lines(1, "1.0.0", range(steps // 2, release), end))
         file.writelines(_lines(1, "1.1.0", range(release, steps + 1), end))
+        file.writelines(_others(end))
         file.write("# EOF\n")
     command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics"]
     made = subprocess.run([*command, str(text), str(blocks)], capture_output=True, check=False)
@@ -138,6 +139,26 @@ def _lines(replica: int, version: str, steps: range, end: int) -> Iterator[str]:
         for line in shown.splitlines():
             if not line.startswith("#"):
                 yield f"{_placed(line, where)} {moment}\n"
+
+
+def _others(end: int) -> Iterator[str]:
+    """The last hours of two other jobs: few clicks, a weak variant, and one in twenty invalid."""
+    named = {
+        'ctr_sum{job="plain",instance="1"}': 10,
+        'ctr_count{job="plain",instance="1"}': 1000,
+        'mae_sum{job="plain",instance="1"}': 1000,
+        'mae_count{job="plain",instance="1"}': 1000,
+        'events_invalid_total{job="join",instance="1",reason="json"}': 50,
+        'events_consumed_total{job="join",instance="1"}': 1000,
+    }
+    for variant, gained in (("a", 50), ("b", 15)):
+        labels = f'{{job="join",instance="1",variant="{variant}",k="10"}}'
+        named |= {f"ndcg_sum{labels}": gained, f"ndcg_count{labels}": 100}
+    up = [f'build_info{{job="{job}",instance="1",version="1"}}' for job in ("plain", "join")]
+    for name, step in (*named.items(), *((name, None) for name in up)):
+        for number in range(90):
+            value = 1 if step is None else number * step
+            yield f"streameval_{name} {value} {end - (89 - number) * STEP}\n"
 
 
 def _is_looked_at(step: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Final
 
+from streameval.analyses.changes.monitoring import gauge_label, monitoring
 from streameval.analyses.changes.reader import change_reader
 from streameval.analyses.changes.report import (
     CHANGED,
@@ -24,7 +25,6 @@ from streameval.analyses.changes.words import (
     with_sentences,
 )
 from streameval.engine.analysis import Analysis, Gauge
-from streameval.exporters.names import slice_labels
 from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import render
 from streameval.inference.days import Calendar, calendar_of, number_of_day
@@ -46,18 +46,14 @@ _GAUGES: Final = (
 )
 """Name of a gauge, the attribute of a change, and the HELP text."""
 
-_OWN: Final = frozenset({"against", "direction", "metric", "verdict"})
-"""Labels of these gauges."""
-
 
 def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     """Gauges of every series that is watched; one label names the slice, the total has none."""
-    (slice_name,) = slice_labels([report.settings.label or ""], [])
-    slice_name = f"label_{slice_name}" if slice_name in _OWN else slice_name
+    label = gauge_label(report.settings.label)
     calendar = calendar_of(report.time_zone)
     rows: list[tuple[Change, dict[str, str]]] = []
     for change in report.changes:
-        named = {} if change.slice is None else {slice_name: change.slice}
+        named = {} if change.slice is None else {label: change.slice}
         rows.append((change, {"metric": change.metric, "against": change.against, **named}))
     for name, attribute, text in _GAUGES:
         values = [(labels, getattr(change, attribute)) for change, labels in rows]
@@ -170,4 +166,5 @@ CHANGES: Final = Analysis(
     answers=ChangesReport,
     about="Did it get worse, and since when? The watched series.",
     is_alone=True,
+    monitoring=monitoring,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from streameval.analyses.experiments.monitoring import monitoring
 from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.reader import experiment_reader
@@ -167,4 +168,5 @@ EXPERIMENTS: Final = Analysis(
     line=experiment_line,
     baseline=lambda report: (report.label, report.control),
     expects=expected_values,
+    monitoring=monitoring,
 )

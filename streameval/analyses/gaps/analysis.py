@@ -15,6 +15,7 @@ from streameval.accumulator.kinds.user_sums import has_user_sums
 from streameval.accumulator.objections import user_sums
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.table import Table
+from streameval.analyses.gaps.monitoring import monitoring
 from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.engine.analysis import (
@@ -282,4 +283,5 @@ GAPS: Final = Analysis(
     answer=_answer,
     answers=list[GapSeries],
     about="one for each configured gap, metric, window and combination of the other labels.",
+    monitoring=monitoring,
 )

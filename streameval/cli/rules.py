@@ -1,0 +1,78 @@
+"""`streameval rules`: writes the rules and alerts of a configuration for Prometheus."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from streameval.config import load
+from streameval.evaluation.shell.errors import output
+from streameval.monitoring.objectives import check_once, objective_of
+from streameval.monitoring.rules import RuleOptions, rules_of, threshold_of
+
+
+def rules(
+    config: Annotated[Path, Argument(metavar="CONFIG", help="A TOML file.")],
+    *,
+    below: Annotated[
+        list[str] | None,
+        Option(
+            metavar="METRIC=VALUE",
+            help="Alert while a mean is below a value, for each label; may be repeated.",
+        ),
+    ] = None,
+    above: Annotated[
+        list[str] | None, Option(metavar="METRIC=VALUE", help="Alert while a mean is above it.")
+    ] = None,
+    over: Annotated[
+        str, Option("--for", metavar="LENGTH", help="Span of the means of --below and --above.")
+    ] = "15m",
+    support: Annotated[
+        int, Option(min=1, help="Least number of lists (or items shown) behind such a mean.")
+    ] = 200,
+    objective: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=SHARE",
+            help="Alert if the error budget of 30 days burns too fast: valid=99.5% (records), "
+            "fresh:60s=99.9% (time with values at most so old), lag:5m=99% (time with at most so "
+            "much traffic waiting in Kafka).",
+        ),
+    ] = None,
+    job: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Scrape job that the rules are about, with that of its reader, NAME-serve; "
+            "otherwise they are about every job, and 'streameval' must be there.",
+        ),
+    ] = None,
+    runbook: Annotated[
+        str | None,
+        Option(metavar="URL", help="Address of your copy of the runbook, for links in alerts."),
+    ] = None,
+) -> None:
+    """Write rules and alerts for Prometheus, with the names of a configuration.
+
+    ```
+    streameval rules streameval.toml > rules.yml
+    streameval rules streameval.toml --below ctr=0.02 --for 15m --support 200
+    streameval rules streameval.toml --objective valid=99.5% --objective lag:10m=99%
+    ```
+    """
+    settings = load(config)
+    thresholds = [
+        threshold_of(option, text, settings, over, support)
+        for option, texts in (("--below", below), ("--above", above))
+        for text in texts or ()
+    ]
+    objectives = [
+        objective_of(text, reads_kafka=settings.source.has_topics) for text in objective or ()
+    ]
+    check_once(objectives)
+    text = rules_of(settings, RuleOptions(thresholds, objectives, job, runbook))
+    with output():
+        sys.stdout.write(text)

@@ -1,0 +1,1 @@
+"""What to watch in Prometheus and Grafana, made from a configuration: rules, alerts, dashboards."""

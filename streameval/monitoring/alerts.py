@@ -1,0 +1,73 @@
+"""The alerts of a configuration: about the pipeline, about estimates, and of its analyses."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+
+import msgspec
+
+from streameval.engine.analysis import configured
+from streameval.engine.monitoring import Alert
+from streameval.monitoring.names import WEIGHT, Names
+
+JOB: Final = "streameval"
+"""The scrape job, unless another one is named."""
+_READERS: Final = "(-serve)?"
+"""The end of a pattern that matches the job of a reader, too."""
+
+
+def alerts_of(names: Names, job: str | None) -> list[Alert]:
+    """The alerts whose families exist in this configuration.
+
+    `job`: the scrape job; None: JOB.
+    """
+    has = _has(names)
+    found = [alert for alert in _written() if all(has[need] for need in alert.needs)]
+    name = job or JOB
+    alerts = [
+        msgspec.structs.replace(
+            alert,
+            expression=alert.expression.replace("JOBS", name + _READERS).replace("JOB", name),
+        )
+        for alert in found
+    ]
+    for analysis, settings in configured(names.config):
+        alerts += analysis.monitoring(settings).alerts
+    return alerts
+
+
+def jobs_matcher(job: str | None) -> str:
+    """The matcher of the processes that count, and of their reader."""
+    return f'job=~"{job or JOB}{_READERS}"'
+
+
+def _written() -> list[Alert]:
+    text = files(__package__).joinpath("alerts.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text)["alert"], list[Alert])
+
+
+def _has(names: Names) -> Mapping[str, bool]:
+    """What an alert may need -> whether the configuration has it."""
+    config = names.config
+    state = config.state
+    weights = names.windows and config.intervals is not None
+    return {
+        "kafka": config.source.has_topics,
+        "time": config.event.time is not None,
+        "joined": config.attribution is not None,
+        "unjoined": config.attribution is None,
+        "letters": config.letter_options is not None,
+        "state": state is not None,
+        "skip": state is not None and state.on_retention == "skip",
+        "registry": config.registry is not None,
+        "labels": bool(config.dimensions()),
+        "compared": bool(config.segments)
+        or any([*analysis.expects(settings)] for analysis, settings in configured(config)),
+        "web": config.web.config_file is not None,
+        "coverage": names.has_coverage_windows,
+        "weights": bool(weights) and any(m.definition.name == WEIGHT for m in names.means),
+        "overlap": bool(names.windows) and f"{WEIGHT}_effective_share" in names.gauges,
+    }
