@@ -22,6 +22,7 @@ from streameval.events.errors import (
     nearest,
 )
 from streameval.events.event import gains_of_type
+from streameval.events.previews import are_hidden, error_shown, preview
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells
@@ -138,17 +139,18 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
     """The error for an exception of a user's function, which is its cause."""
     function = metric.definition.function
     where = ""
-    if event is not None:
+    if event is not None and not are_hidden():
         items, interactions = list(event.recommendations), event.interactions
         where = f" for recommendations {items!r:.80} and interactions {interactions!r:.80}"
     remedy = f"Correct {function.__name__} in {function.__module__}"
-    problem = f"metric {metric.text!r} failed{where} ({type(error).__name__}: {error})"
+    problem = f"metric {metric.text!r} failed{where} ({error_shown(error)})"
     return OwnMetricError(metric.text, f"{problem}. {remedy}.", remedy)
 
 
 def _wrong_value(metric: Metric, found: object, wanted: str) -> OwnMetricError:
     remedy = f"return {wanted}"
-    problem = f"metric {metric.text!r} returned {found!r:.80}; {remedy}."
+    returned = preview(found) if are_hidden() else f"{found!r:.80}"
+    problem = f"metric {metric.text!r} returned {returned}; {remedy}."
     return OwnMetricError(metric.text, problem, remedy)
 
 

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from streameval.checkpoints.store import folder_store
+from streameval.engine.dead_letters import DeadLetter
 from streameval.events.previews import _Setting, traceback_shown
-from tests.cli.program import run
+from streameval.events.records import Partition
+from tests.cli.program import json_lines, run, write_file
 from tests.daemon.leaky import LEAKY
 from tests.daemon.running import Running, running
 
@@ -173,6 +175,57 @@ def test_without_both_settings_the_same_outputs_have_ids(
     outputs, _ = _run(tmp_path, CONFIG, monkeypatch)
     assert _places(outputs, [MARK]) == {"log", "check", "evaluate"}
     assert _places(outputs, USERS) == {"state", "check"}
+
+
+JOIN = """
+metrics = ["hit_rate@1"]
+[source]
+type = "files"
+paths = ["shown.ndjson", "clicks.ndjson"]
+[event]
+time = "ts"
+time_unit = "s"
+user = "user"
+[attribution]
+impressions = "shown.ndjson"
+window = "30m"
+key = "user_item"
+[[attribution.interactions]]
+source = "clicks.ndjson"
+user = "user"
+"""
+
+
+@pytest.mark.parametrize(("table", "is_quoted"), [("", True), ("[log]\npreviews = false\n", False)])
+def test_explain_and_dlq_say_what_happened_without_quoting_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, *, is_quoted: bool
+) -> None:
+    monkeypatch.setattr(_Setting, "hidden", False)
+    shown = {"ts": 60, "user": MARK, "id": "req", "recommendations": ["it-1", "it-2"]}
+    json_lines(tmp_path / "shown.ndjson", [shown])
+    json_lines(tmp_path / "clicks.ndjson", [{"ts": 90, "user": MARK, "item": "it-2", "id": "c"}])
+    path = write_file(tmp_path / "streameval.toml", JOIN + table)
+    for form in ("table", "json"):
+        done = run("explain", MARK, "--config", path, "--format", form)
+        assert done.returncode == 0, done.stderr
+        assert "rank" in done.stdout
+        assert ("it-2" in done.stdout) is is_quoted
+    absent = run("explain", f"{MARK}-2", "--config", path)
+    assert (MARK in absent.stderr) is is_quoted
+    written_earlier = DeadLetter(
+        partition=Partition("events", 0),
+        offset=7,
+        timestamp_ms=None,
+        key=None,
+        headers=(),
+        value=MARK.encode(),
+        stage="validate",
+        reason="invalid_id",
+        message=f'user: "{MARK}" is neither a string nor an integer',
+    )
+    texts = [written_earlier.why, written_earlier.preview]
+    assert [MARK in text for text in texts] == [is_quoted] * 2
+    assert texts[0].startswith("user: ")
 
 
 def test_a_traceback_has_no_message_of_an_error_where_previews_are_hidden(
