@@ -66,15 +66,36 @@ def test_nothing_can_be_reached_from_outside() -> None:
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in ports)
 
 
-def test_every_image_is_pinned_by_version() -> None:
+def test_images_of_others_are_pinned_by_digest_and_ours_by_version() -> None:
     for name, service in SERVICES.items():
-        assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+(\.dev0)?", service["image"]), name
+        ours = service["image"].startswith("streameval:")
+        end = r"(\.dev0)?" if ours else r"@sha256:[0-9a-f]{64}"
+        assert re.fullmatch(rf"[\w/-]+:v?\d+\.\d+\.\d+{end}", service["image"]), name
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_can_change_nothing_but_its_data(name: str) -> None:
+    service = SERVICES[name]
+    hardened = (service["read_only"], service["cap_drop"], service["security_opt"])
+    assert hardened == (True, ["ALL"], ["no-new-privileges:true"])
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
+    # The image of streameval has a user of its own.
+    assert service["image"].startswith("streameval:") or service["user"] not in {"root", "0"}
+    assert not {"privileged", "cap_add"} & {*service}
+
+
+def test_nobody_can_change_grafana() -> None:
+    environment = SERVICES["grafana"]["environment"]
+    assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert environment["GF_AUTH_BASIC_ENABLED"] == "false"
+    assert environment["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
 
 
 def test_the_versions_are_those_that_the_tests_use() -> None:
     broker = re.search(r"kafka_2\.13:([\d.]+)", ENDPOINT)
     assert broker is not None
-    assert SERVICES["kafka"]["image"] == f"apache/kafka:{broker[1]}"
+    assert SERVICES["kafka"]["image"].startswith(f"apache/kafka:{broker[1]}@")
     page = (ROOT / "docs" / "reference" / "prometheus.md").read_text(encoding="utf-8")
     oldest = re.search(r"Grafana ([\d.]+) or newer", page)
     assert oldest is not None
