@@ -155,6 +155,32 @@ def test_there_is_a_dashboard_for_what_is_configured(name: str) -> None:
     assert set(boards(name)) == _BY_CONFIGURATION[name]
 
 
+_OF_PROMETHEUS = {".annotations.list[].textFormat", ".annotations.list[].titleFormat"}
+"""Keys that the data source of Prometheus reads, which are in no schema of Grafana."""
+
+
+@CONFIGURATIONS
+def test_the_schema_of_grafana_has_every_key_and_value(name: str) -> None:
+    models = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
+    pytest.importorskip("grafana_foundation_sdk.cog.plugins").register_default_plugins()
+    encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder").JSONEncoder()
+    for board in boards(name).values():
+        known = json.loads(encoder.encode(models.Dashboard.from_json(board)))
+        assert {*_unknown(board, known)} <= _OF_PROMETHEUS, board["title"]
+
+
+def _unknown(part: Any, known: Any, path: str = "") -> Iterator[str]:
+    """The paths in a document that another one does not have, or has with another value."""
+    if isinstance(part, dict) and isinstance(known, dict):
+        for key, value in part.items():
+            yield from _unknown(value, known.get(key, ...), f"{path}.{key}")
+    elif isinstance(part, list) and isinstance(known, list) and len(part) == len(known):
+        for one, other in zip(part, known, strict=True):
+            yield from _unknown(one, other, f"{path}[]")
+    elif part != known:
+        yield path
+
+
 @CONFIGURATIONS
 def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(name: str) -> None:
     for panel in _panels(name):
