@@ -85,10 +85,25 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that no file in docs/ holds."""
+    """Add the pages that no file in docs/ holds, and all pages of a folder where the nav names one."""
     for path, text in _generated():
         files.append(File.generated(config, path, content=text))
+    paths = sorted(page.src_uri for page in files.documentation_pages())
+    config.nav = _with_folders(config.nav, paths)
     return files
+
+
+def _with_folders(nav: Any, paths: list[str]) -> Any:
+    """The nav with a list of pages, the index first, for each path that ends with a slash."""
+    if isinstance(nav, dict):
+        return {title: _with_folders(part, paths) for title, part in nav.items()}
+    if isinstance(nav, list):
+        parts = [_with_folders(part, paths) for part in nav]
+        return [page for part in parts for page in (part if isinstance(part, list) else [part])]
+    if not str(nav).endswith("/"):
+        return nav
+    pages = [path for path in paths if path.startswith(nav)]
+    return sorted(pages, key=lambda path: (not path.endswith("index.md"), path))
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
