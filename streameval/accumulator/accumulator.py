@@ -237,7 +237,7 @@ class Accumulator:
 
         Args:
             recommendations: item ids as shown, rank 1 first; -1 or "" at the end is padding.
-            interactions: ids of the items interacted with, or item id -> gain; likewise.
+            interactions: ids of the items interacted with, or item id -> gain.
             positions: rank of each item, from 1; by default 1, 2, 3, ...
             scores: the recommender's score of each item, for auc, log_loss and the like.
             baseline: the list of another recommender, for unexpectedness.

@@ -69,7 +69,7 @@ class Advice(NamedTuple):
 
 
 class Doubts:
-    """Counts of a sample of the events; they add up, and are no part of a saved state.
+    """Counts of a sample of the events; they add up, and are not part of a saved state.
 
     Args:
         attributes: name and values of each attribute of items.

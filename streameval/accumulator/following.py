@@ -78,7 +78,7 @@ _HERE: Final = np.zeros(1, np.int64)
 
 
 def _scaled(value: float) -> int:
-    """The value times 2^400, exactly; raises ArithmeticError if that is no integer."""
+    """The value times 2^400, exactly; raises ArithmeticError if that is not an integer."""
     if value and not _SMALLEST <= abs(value) < _SCALE:
         raise ArithmeticError(value)
     return int(value * _SCALE)
@@ -298,7 +298,7 @@ class _RowFormula:
         reads_hits: whether contributions depend on the hits of a row, and not on their ordinals.
 
     Raises:
-        ArithmeticError: it is no sum of contributions of which each depends on one count.
+        ArithmeticError: it is not a sum of contributions that each depend on one count.
     """
 
     def __init__(self, metric: Metric, context: Context) -> None:
@@ -613,7 +613,7 @@ class IncrementalReadings:
             self._is_read = True
 
     def _mean(self, metric: Metric) -> _HitsMean | _EventMean | None:
-        """The mean of a metric; None if it is none that can follow events."""
+        """The mean of a metric; None if it cannot follow events."""
         table = self._table
         if metric.definition.reads == "event":
             return self._event_mean(metric)

@@ -186,7 +186,7 @@ def unseen_note(overlap: Overlap) -> str | None:
 
 
 def bias_text(share: float) -> str:
-    """What stands in place of a verdict on lists that were not shown.
+    """The reason that replaces a verdict on lists that were not shown.
 
     `share`: of their items that the lists shown instead had, too.
 

@@ -131,7 +131,7 @@ def asked_metrics(asked: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
 
     Raises:
         OwnMetricError: two different functions have one text.
-        MetricError: one is no metric.
+        MetricError: one is not a metric.
 
     Example:
         >>> [metric.text for metric in asked_metrics(["mrr", ["ndcg@10", "mrr"]])]

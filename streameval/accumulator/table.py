@@ -42,7 +42,7 @@ _MOST_IDS: Final = 4_096
 """Lists that wait to be counted together: without their ids, and with them, which take memory."""
 
 _MOST_ROWS: Final = 1_048_576
-"""Rows that may be added before cells that are too large are reduced, also if nobody reads them."""
+"""Rows that may be added before cells that are too large are reduced, even if nobody reads them."""
 
 _READ_BY_FORMULAS: Final = dict.fromkeys(
     ("baselines", "histories", "per_item", "shown_instead", "times")
@@ -193,7 +193,7 @@ class Table:
         return [self.values_of(event) for event in batch.events()] if self._formulas else []
 
     def values_of(self, event: Event) -> Sequence[float | Sequence[float] | None]:
-        """The value of an event by each metric of events; likewise."""
+        """The value of an event by each metric of events."""
         parts = {
             part: event if group is None else group.part(event, part[1])
             for part, group in self._parts_read.items()

@@ -26,7 +26,7 @@ def _of_others() -> Iterator[Analysis[Any, Any]]:
     """The analyses of other packages.
 
     Raises:
-        ConfigError: an entry point is no analysis, or one whose name or table is taken.
+        ConfigError: an entry point is not an analysis, or one whose name or table is taken.
     """
     taken = {*Config.__struct_fields__}.union(*((ours.name, ours.table) for ours in _OURS))
     for point in entry_points(group=_GROUP):
@@ -37,7 +37,7 @@ def _of_others() -> Iterator[Analysis[Any, Any]]:
             raise ConfigError(_GROUP, point.name, f"{point.value!r} {problem}.") from error
         problem = ""
         if not isinstance(analysis, Analysis):
-            problem = "is no streameval.engine.analysis.Analysis"
+            problem = "is not a streameval.engine.analysis.Analysis"
         elif taken & {analysis.name, analysis.table}:
             problem = f"has a name or a table that is taken: {analysis.name}, [{analysis.table}]"
         if problem:

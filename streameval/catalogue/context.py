@@ -94,7 +94,7 @@ def attributes_of(attributes: AttributeInputs | None) -> tuple[tuple[str, Attrib
     """Attributes by name, in alphabetical order.
 
     Raises:
-        MetricError: a name cannot stand in the text of a metric, or the values are not valid.
+        MetricError: a name cannot be in the text of a metric, or the values are not valid.
     """
     if attributes is not None and not isinstance(attributes, Mapping):
         raise MetricError(f"attributes={attributes!r:.80}: give name -> (item -> values)")
@@ -114,7 +114,7 @@ def check_attribute_name(name: Any) -> None:
     """Refuse a name of an attribute that a metric cannot have as a parameter.
 
     Raises:
-        MetricError: it is no such name, or an input has it.
+        MetricError: it is not such a name, or an input has it.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _NOT_NAMES:
         raise MetricError(

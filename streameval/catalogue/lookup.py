@@ -232,7 +232,7 @@ def _unknown(text: str, known: Iterable[str]) -> MetricTextError:
     names = sorted(known)
     if text in COMPARED_PER_USER:
         remedy = "remove it here, and name it in primary or guardrails if it decides"
-        problem = f"{text!r} is no metric to count: every comparison of users has it; {remedy}."
+        problem = f"{text!r} is not a metric to count: every comparison of users has it; {remedy}."
         return MetricTextError(text, problem, known=names)
     # The whole catalogue would fill the screen.
     choices = (
@@ -315,7 +315,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
 def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
     """The metric of a text or of a decorated function; a Metric is returned unchanged.
 
-    `among`: metrics that a text names first, as a function of one's own may be declared anew.
+    `among`: metrics that a text names first, as a user's function may be declared again.
 
     Raises:
         MetricError: it is none of these, or the text is not valid.

@@ -231,15 +231,16 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def naming(self) -> list[str]:
-        """What must be said of its name: which other name was asked for, how peers use it.
+        """Notes about its name: of which metric it is an alias, how peers use it.
 
         Example:
             >>> from streameval.catalogue import parse
             >>> parse("coverage@10").naming, parse("item_coverage@10").naming
-            (["'coverage@10' has this name here"], [])
+            (["'coverage@10' is an alias of item_coverage@10"], [])
         """
-        alias = None if self.alias is None else f"{self.alias!r} has this name here"
-        return [*filter(None, [alias, self.peers])]
+        alias = None if self.alias is None else f"{self.alias!r} is an alias of {self.text}"
+        peers = None if self.peers is None else f"{self.text}: {self.peers}"
+        return [*filter(None, [alias, peers])]
 
     def item_values_without(self, named: Container[str]) -> list[str]:
         """Names of the values of each item that a metric of the catalogue reads, but those named.
@@ -413,7 +414,7 @@ def metric(
     (items by the length of the list), `placements` (ranks at which items of each kind were shown
     and hit), `scores` (scores of positive and negative items) or `ranksums` (pairs in the right
     order). `k`, `catalog`, `popularity`, `similarity` and `examination` are passed if the signature
-    has them, and are optional with `| None` or `= None`; likewise `attribute` (see `By`).
+    has them, and are optional with `| None` or `= None`; so is `attribute` (see `By`).
     Keyword-only arguments are parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]`
     sets limits.
 

@@ -34,7 +34,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         estimated: whether the value is an estimate because a cap was exceeded.
         low: lower bound of an estimate: certain, or with a confidence of 99.9 % if items were
             sampled; None if the value is exact or no bound is known.
-        high: upper bound, likewise.
+        high: upper bound; None in the same cases.
         interval: confidence interval of the true mean; None without `intervals`, or for the
             reason in `no_interval`.
         weight: sum of the weights that divides the value of a ratio such as snips; else None.

@@ -91,15 +91,15 @@ def run(config: ConfigPath, *, web: WebFlags) -> None:
     ```
 
     It serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
-    Logs go to standard error, on a terminal after the summary of `check`; the whole configuration
-    is logged at the level debug. SIGTERM or Ctrl-C stops it gracefully, with status 0, or 1 if the
-    last checkpoint cannot be written. A second signal stops it at once. The daemon keeps serving
-    after the end of its files.
+    Logs go to standard error, on a terminal after the summary of `check`; the full configuration
+    is logged at level debug. SIGTERM or Ctrl-C stops it gracefully, with status 0, or 1 if the
+    last checkpoint cannot be written. A second signal stops it immediately. The daemon keeps
+    serving after the end of its files.
 
     With [state], each start resumes from the newest checkpoint, and every record counts once in
     windows and lifetime; Prometheus counters begin at 0. Without it, metrics reset on restart.
 
-    For another configuration, restart; `check --connect` says beforehand whether it would start.
+    To change the configuration, restart; `check --connect` says in advance whether it would start.
 
     ```
     streameval run streameval.toml --listen 0.0.0.0:9877 --web.config.file web.yml
@@ -114,7 +114,7 @@ def run(config: ConfigPath, *, web: WebFlags) -> None:
         return Daemon(settings, os.environ)
 
     settings = web.load(config)
-    resumes = "counts anew, without [state]" if settings.state is None else "resumes here"
+    resumes = "starts from zero, without [state]" if settings.state is None else "resumes here"
     run_until_signal(config, settings, daemon, next_start=resumes)
 
 

@@ -28,14 +28,14 @@ def serve(config: ConfigPath, *, web: WebFlags) -> None:
     streameval serve streameval.toml
     ```
 
-    The configuration is that of the replicas, with [state]. Page, API and gauges have the values
-    of one daemon that had counted each partition up to its newest checkpoint, with verdicts, and
-    say for each partition how old that is. The store is only read; Kafka is only asked for the ends
-    of the logs. Counters stay with the replicas.
+    Use the configuration of the replicas, with [state]. Page, API and gauges have the values and
+    verdicts of one daemon that had counted each partition up to its newest checkpoint, and the age
+    of each checkpoint. The command only reads the store, and asks Kafka only for the ends of the
+    logs. Counters stay with the replicas.
 
     With `source = { type = "partials", path = "s3://bucket/rows" }` the values are those of all
-    rows of `streameval.partials` that Spark, Beam or another engine wrote there: files add up, one
-    that is written again replaces its rows, and of folders `run=ID` the last complete one counts.
+    rows of `streameval.partials` that Spark, Beam or another engine wrote there. Files add up, a
+    rewritten file replaces its rows, and only the last complete folder `run=ID` counts.
 
     ```
     streameval serve streameval.toml --listen 0.0.0.0:9878

@@ -63,7 +63,7 @@ def simulate(
 ) -> None:
     """Write simulated events to standard output: one JSON object per line.
 
-    The traffic has three variants, of which placebo is like control, and position-biased clicks.
+    The traffic has three variants (placebo is identical to control) and position-biased clicks.
 
     ```
     streameval simulate --events 100000 | gzip > events.ndjson.gz

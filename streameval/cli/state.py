@@ -94,7 +94,7 @@ def show(
 def verify(paths: Paths) -> None:
     """Check every byte of every checkpoint; print each fault and exit with status 1.
 
-    A store without a checkpoint is a fault, too.
+    A store without a checkpoint is also a fault.
 
     ```
     streameval state verify state
@@ -142,9 +142,9 @@ def export(
 ) -> None:
     """Print the values of all states merged: every window and the lifetime.
 
-    The command only reads checkpoints, so a daemon may be running on the store. --config may
-    choose other metrics, or name files that have moved. A partition in several stores, such as a
-    backup, counts once.
+    The command only reads checkpoints, so a daemon may be using the store. Use --config to choose
+    other metrics, or for files that have moved. A partition in several stores, such as a backup,
+    counts once.
 
     ```
     streameval state export state
@@ -180,8 +180,8 @@ def merge(
 ) -> None:
     """Merge stores of one group into a new one; the highest offset of each partition wins.
 
-    Use it when replicas with state on their own disks move to a shared folder, to move state
-    between a folder and a bucket, and to add counts of the time before the log (--backfill).
+    Use it to move replicas with separate disks to a shared folder, to move state between a folder
+    and a bucket, and to add counts from before the log (--backfill).
 
     ```
     streameval state merge node-1/state node-2/state --into shared/state

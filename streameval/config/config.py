@@ -140,7 +140,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         check_types(self, self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Durations that are none, no time zone, and more series than a daemon exports."""
+        """Invalid durations, an unknown time zone, and more series than a daemon exports."""
         yield from durations({name: getattr(self, name) for name in _DURATIONS})
         try:
             checked_time_zone(self.time_zone)
@@ -393,7 +393,7 @@ def item_ids(path: str, as_id: Callable[[str], Id]) -> frozenset[Id]:
     """The ids of items in a file, one per line.
 
     Raises:
-        SourceError: the file cannot be read, or a line is no id.
+        SourceError: the file cannot be read, or a line is not an id.
     """
     ids: set[Id] = set()
     try:
@@ -428,7 +428,7 @@ def with_analyses(config: Config, analyses: Iterable[Configured]) -> Config:
 def relabel(config: Config, labels: Sequence[str]) -> Config:
     """The configuration with other labels; settings of removed labels are dropped.
 
-    The label of the list shown and of the rankers' lists is no field of an event.
+    The label of the list shown and of the rankers' lists is not a field of an event.
     """
     change = msgspec.structs.replace
     if config.event.rankers:
@@ -488,7 +488,7 @@ def schema(config: Config) -> dict[str, Any]:
 def from_schema(saved: Mapping[str, Any]) -> Config:
     """The configuration that a state was saved with; its source is a placeholder.
 
-    Whoever wrote the state chose every name in it, so no module is imported for one: metrics of
+    The author of the state chose every name in it, so no module is imported for one: metrics of
     `absent_metrics` are left out, and records are not decoded.
 
     Raises:

@@ -69,7 +69,7 @@ class _StreamSample:
         self.repeated |= dict.fromkeys(name for name in counts if counts[name] > 1)
 
     def add(self, values: Iterable[bytes]) -> None:
-        """Read records; those that are no objects count as records without a field."""
+        """Read records; those that are not objects count as records without a field."""
         for value in values:
             self.records += 1
             try:

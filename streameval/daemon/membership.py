@@ -27,7 +27,7 @@ class MemberName:
     """A name that no other process has while this one lives, and the next process gets again.
 
     A static member that was killed is back at once under its name; Kafka waits for others until
-    the session ends. The name stands in the folder of the state, locked. It is given only where no
+    the session ends. The name is in the folder of the state, locked. It is given only where no
     second process and no other machine has ever used the folder: replicas that share a folder must
     hand their partitions over when one stops, which static members do not.
 

@@ -1,4 +1,4 @@
-"""The door for analyses: what one is made of, what it is given, and what it gives back.
+"""The entry point for analyses: what one is made of, what it gets, and what it returns.
 
 An analysis judges what the engine counts: is treatment better, did it get worse, who is served
 worse? It is a record of functions. The engine makes its reader and asks it at every snapshot; the
@@ -127,7 +127,7 @@ class Moment(NamedTuple):
         now: the wall clock, seconds since the epoch.
         clock: event time at which windows are read, microseconds; None if unknown.
         times: event time of each log with events, microseconds; none is after `clock`.
-        final: the logs whose event time is no estimate from a few events.
+        final: the logs whose event time is not an estimate from a few events.
         unread: the partitions whose users are missing.
         windows: lifetime last in each family.
     """

@@ -107,7 +107,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def original(self) -> Identity:
-        """The identity of the record that a replay copied; of this one if it is no replay."""
+        """The identity of the record that a replay copied; of this one if it is not a replay."""
         for name, value in self.headers:
             if name == ORIGINAL:
                 try:

@@ -198,9 +198,9 @@ class LogRows:
     Attributes:
         edges: log i has the events edges[i], ..., edges[i + 1] - 1.
         counts: whether each event counts; None if all do. The others are duplicates.
-        starts: see `LoggedEvents`; likewise `days`, which are its `times`, and `seen`. None if no
+        starts: see `LoggedEvents`, as for `days`, which are its `times`, and `seen`. None if no
             pane is needed.
-        late: number of late events of each log; likewise `future`.
+        late: number of late events of each log; `future`: the same.
         refuted: for each log, starts of panes whose earlier events are from the future.
     """
 

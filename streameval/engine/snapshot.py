@@ -386,7 +386,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: grows by one with each snapshot.
         taken_at: wall-clock seconds since the epoch, from the injected clock.
-        started_at: start of the process, likewise.
+        started_at: start of the process, in the same unit.
         source: the name of the source.
         families: the family of labels alone comes first.
         series: sorted by family, metric as configured, labels, and window, lifetime last; without
@@ -397,7 +397,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         past: the history of the values.
         stored: the partitions whose checkpoints these values are; empty if the process counts.
         about: what the advice in `health.trouble` is about, equal while only numbers of it change;
-            empty if that is none, or of the process.
+            empty without one, or for the process.
         findings: reports of the configured analyses that have one, in the order of the page.
     """
 

@@ -369,8 +369,8 @@ def evaluate(  # noqa: PLR0913  each is an option
             group a user is, in the recommendations, the truth or `users`.
         every: length of spans of event time, for example "1h"; "1d" are days of `time_zone`.
         columns: field -> column, where it has no usual name: {"item": "sku", "rating": "stars"},
-            {"recommendations": "shown"}, {"truth.user": "member"}, {"time": "ts"}. None where there
-            is none: {"rating": None} counts every row alike.
+            {"recommendations": "shown"}, {"truth.user": "member"}, {"time": "ts"}. None for no
+            column: {"rating": None} counts every row alike.
         time_unit: unit of event time: "s", "ms", "us" or "iso8601".
         time_zone: zone whose days are counted, like "Europe/Berlin"; UTC by default.
         separator: between the ids of a cell: ";" for all columns, {"clicks": ";"} for one. ""
@@ -502,7 +502,7 @@ def count_given(request: Request, around: Surroundings) -> FileCounts:
 
 
 def is_metric(given: Any) -> bool:
-    """Whether it is a metric, or a list of them, rather than a truth; a path is none."""
+    """Whether it is a metric, or a list of them, rather than a truth; a path is not."""
     if isinstance(given, Metric) or (callable(given) and not hasattr(given, "shape")):
         return True
     if isinstance(given, list | tuple):
@@ -538,7 +538,7 @@ def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
             "k": 'a cut-off is part of a metric: "ndcg@10".',
         }
         listed = f"known: {', '.join(known)}.{suggestion(name, known)}"
-        raise UsageError(f"{name}= is no argument; {remedies.get(name, listed)}")
+        raise UsageError(f"{name}= is not an argument; {remedies.get(name, listed)}")
     given = {name: of for name, of in reading.items() if of is not None}
     separator = given.pop("separator", {})
     separator = {"": separator} if isinstance(separator, str) else separator

@@ -269,7 +269,7 @@ class EventRows:
         return Decoded(batch=batch, dimensions=dimensions, indices=np.arange(len(batch)))
 
     def _check_block(self, block: RowBlock, columns: Mapping[str, Any], search: Search) -> Batch:
-        """The events as a batch; an error names the first row that is none."""
+        """The events as a batch; an error names the first invalid row."""
 
         def batch(columns: Mapping[str, Any]) -> Batch:
             with warnings.catch_warnings():

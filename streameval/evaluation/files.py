@@ -121,7 +121,7 @@ class RowBlock(NamedTuple):
     Attributes:
         names: names of all columns of the file, in order.
         first: index in the file of the first row.
-        header: lines of text before the first row; None if the file is no text.
+        header: lines of text before the first row; None if the file is not text.
         has_quotes: whether quotes enclose fields of text, which may have several lines.
         used: names of the settings of text that decided how it is read.
     """
@@ -429,7 +429,7 @@ class _Text:
 
     Attributes:
         head: the first bytes.
-        has_headlines: whether rows stand below their item, which each has as its first field here.
+        has_headlines: whether rows follow a line with their item, which becomes their first field.
         check: of the quotes, if they enclose fields.
         wrong: the quote that it found, which ends reading with a ValueError.
     """

@@ -340,7 +340,7 @@ def _text(array: Any) -> Any:
 
 
 def _gains(values: TableColumn) -> Any:
-    """Gains as numbers, null where there is none; what is no number is NaN, an invalid row."""
+    """Gains as numbers, null where there is none; anything else is NaN, an invalid row."""
     array = values.values
     if not arrow().types.is_large_string(array.type):
         return array

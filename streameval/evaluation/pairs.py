@@ -348,8 +348,8 @@ class Joined:
     def _ranks_with_gaps(self, order: IntArray) -> IntArray | None:
         """The rank of each row, if the ranks of a list are not 1, 2, 3, ...
 
-        None if they are, or if they only order: some are no whole numbers, or equal in a list. Each
-        rank is that of the whole list, minus the items above that are left out.
+        None if they are, or if they only order: some are not whole numbers, or equal in a list.
+        Each rank is that of the whole list, minus the items above that are left out.
         """
         side, users, ranks = self._recommendations, self._by[0], self._recommendations.ranks
         if not side.by_rank or ranks is None or not side.size or side.times is not None:

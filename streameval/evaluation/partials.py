@@ -349,7 +349,9 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     for name in inputs:
         if name not in Known.__optional_keys__:
             known = sorted(Known.__optional_keys__)
-            problem = f"{name}= is no argument; known: {', '.join(known)}.{suggestion(name, known)}"
+            problem = (
+                f"{name}= is not an argument; known: {', '.join(known)}.{suggestion(name, known)}"
+            )
             raise UsageError(problem)
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
@@ -592,7 +594,7 @@ def rows_of_file(path: str) -> Iterator[Partial]:
 
 
 def _each(rows: Any) -> Iterator[Partial]:
-    """The partials that an engine returned; raises DamagedStateError for what is none."""
+    """The partials that an engine returned; raises DamagedStateError for anything else."""
     if isinstance(rows, ArrowTable):
         rows = as_table(rows).to_pylist()
     if not isinstance(rows, Iterable):

@@ -199,7 +199,7 @@ class _Point(NamedTuple):
 
 
 def _points(given: Any) -> Iterator[_Point]:
-    """The points of an Evaluation with spans, or of rows; refuses what is no row."""
+    """The points of an Evaluation with spans, or of rows; refuses anything else."""
     rows = given.rows() if hasattr(given, "rows") else given
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
         raise MetricError(f"rows={rows!r:.80}: {_ROWS}")

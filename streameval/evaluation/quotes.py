@@ -1,4 +1,4 @@
-"""Quotes of text files, which are those of RFC 4180 or parts of the values, by the delimiter."""
+"""Quotes of text files: those of RFC 4180 or parts of the values, by the delimiter."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class FileCounts:
         names: of the files and frames.
         labels: names of those that split the values.
         used: the settings that decided something; for `note_idle`.
-        is_doubtful: whether most records are no JSON objects, most of those with interactions are
+        is_doubtful: whether most records are not JSON objects, most of those with interactions are
             invalid, or most do not join.
         outcomes: of the rows or records of a join, by stream; empty without one.
     """

@@ -108,12 +108,12 @@ class Side(NamedTuple):
 
     Attributes:
         path: of the file, folder or pattern, or the name of the frame.
-        users: Arrow dictionary of integers or strings; likewise the items.
+        users: Arrow dictionary of integers or strings, as are the items.
         worth: score or rating of each row, shape (rows,); None without such a column.
         times: event time of each row, microseconds since the epoch, shape (rows,); None without.
         ranks: rank of each row, lowest first, shape (rows,); None without such a column.
         by_rank: whether the ranks order the items, rather than the scores.
-        idle: users without a row, whose list or interactions are empty, likewise; None without.
+        idle: users without a row, whose list or interactions are empty; None without.
         notes: warnings about the columns.
         is_trec: whether the file is one of trec_eval.
         used: the settings that decided how it is read.
@@ -304,7 +304,7 @@ class SideReader:
         if is_truth and binary is not None:
             self._note(
                 "{truth} has a column {binary} of 0 and 1, which is not read, so every row is an "
-                "interaction; if 0 is none, give {rating}.",
+                "interaction; if 0 means no interaction, give {rating}.",
                 binary=repr(binary),
                 rating=column("rating", _bare(binary)),
             )
@@ -648,7 +648,7 @@ def _is_binary(values: Any) -> bool:
 
 
 def _is_numeric(name: str, values: Any) -> bool:
-    """Whether a column has only numbers, others than 0 and 1, that are no ids, times or index."""
+    """Whether a column has only numbers, others than 0 and 1, that are not ids, times or index."""
     named = _plain_name(name)
     if arrow().types.is_temporal(values.type) or named.endswith(("id", "idx", *_TIMES)):
         return False
@@ -683,7 +683,7 @@ def _bare(name: str) -> str:
 def is_trec(path: str, role: Role) -> bool:
     """Whether the first line of a file looks like one of trec_eval; always False for a pipe.
 
-    A last number that is a time, as in MovieLens' u.data, is no judgement.
+    A last number that is a time, as in MovieLens' u.data, is not a judgement.
     """
     if suffix_of(path) in (".parquet", ".pq", ".feather", ".arrow") or size(path) is None:
         return False

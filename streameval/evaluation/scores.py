@@ -52,11 +52,11 @@ def scored_columns(
     """The events of some users at a time, as arrays; users and items are numbered from 0.
 
     Args:
-        scores: shape (users, items); an item with minus infinity is not recommended, nor is one
+        scores: shape (users, items); not recommended are an item with minus infinity and one
             that a sparse matrix does not store.
         truth: the interactions of each user: a matrix of the same shape, dense or sparse, whose
             entries other than 0 are gains; or for each user items in a list, or item -> gain.
-        seen: items to leave out of each list, likewise; None for none.
+        seen: items to leave out of each list, in the same form; None for none.
         ties: order of equal scores; None for the smaller item first.
         depth: ranks that are counted; None for whole lists.
         with_scores: whether the events have scores.
@@ -212,7 +212,7 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
     if isinstance(given, Mapping):
         for user in given:
             if user not in range(shape[0]):
-                raise UsageError(f"{name}=: {user!r:.40} is no row of scores, from 0.")
+                raise UsageError(f"{name}=: {user!r:.40} is not a row of scores, from 0.")
         given = [given.get(user, ()) for user in range(shape[0])]
     if isinstance(given, list) and any(isinstance(row, Mapping) for row in given):
         lists = ragged_column(name, [np.asarray([*row]) for row in given])
@@ -249,7 +249,7 @@ def _with_gains(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragge
 
 
 def _check_lists(name: str, lists: Ragged, count: int, what: str, shape: tuple[int, int]) -> None:
-    """Refuse too few or too many lists, and items that are no columns of the scores."""
+    """Refuse too few or too many lists, and items that are not columns of the scores."""
     if count != shape[0]:
         raise UsageError(f"{name}=: {count} {what} for {shape[0]} rows of scores.")
     items = lists.values

@@ -124,7 +124,7 @@ class SliceCounts:
             log's clock. It depends on the order of events.
 
     Attributes:
-        letters: the first record of each reason for which one is no event.
+        letters: the first record of each reason for which a record is invalid.
         doubts: about a sample of the events.
         newest: largest event time, microseconds; None without any.
         outcomes: of records that are joined while they are counted, by stream; here none are.

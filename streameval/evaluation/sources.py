@@ -150,7 +150,7 @@ class Given(NamedTuple):
         names: of the files and frames.
         events: tables or paths of lines; or the lists.
         recommendations: the rows of a pair.
-        truth: likewise; or the interactions of lists and scores.
+        truth: in the same forms; or the interactions of lists and scores.
         exclude: rows, or lists, of items that each list leaves out; None for none.
         users: tables of users and their labels; None for none.
     """
@@ -502,7 +502,7 @@ class Lines:
         return sizes if len(sizes) == len(self.parts) else None
 
     def read(self, part: Any, search: Search) -> Iterator[Events]:
-        """The events of a part, batch by batch; lines that are none are left out, with a reason."""
+        """The events of a part, batch by batch; invalid lines are left out, with a reason."""
         file = NdjsonFile(part)
         if search not in self._decoders:
             self._decoders[search] = Decoder(self._fields, self._labels, search)

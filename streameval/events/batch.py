@@ -40,7 +40,7 @@ _NO_FIELDS: Final = tuple(absent for _, absent in OPTIONAL_COLUMNS.values())
 class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Columns of one length: lists, arrays, ragged arrays, or sets of columns.
 
-    A column may be None. Attributes in `constants` are no columns: they stay as they are.
+    A column may be None. Attributes in `constants` are not columns: they stay as they are.
     """
 
     constants: ClassVar[frozenset[str]] = frozenset()
@@ -369,7 +369,7 @@ def check_lengths(batch: Batch) -> None:
     """Refuse columns of unequal length.
 
     Raises:
-        InvalidEventError: a column is longer or shorter than the recommendations, or is none.
+        InvalidEventError: a column is longer or shorter than the recommendations, or not a column.
     """
     for name in ("recommendations", "interactions", *OPTIONAL_COLUMNS):
         column = getattr(batch, name)

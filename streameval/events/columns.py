@@ -232,7 +232,7 @@ def _with_gains(
 ) -> tuple[Sequence[Any], list[bool] | None]:
     """Interactions with their gains, each item once; and which hide a loss, None if none does.
 
-    Python objects, which a check refuses, if a gain is no number up to 2^1000.
+    Python objects, which a check refuses, if a gain is not a number up to 2^1000.
     """
     ragged = interactions.ragged
     numbers, has_value = _numbers_of_items("gains", columns.gains, ragged, padded)

@@ -216,7 +216,7 @@ class DamagedStateError(StreamevalError):
 
 @contextmanager
 def damage_as_error(what: str) -> Iterator[None]:
-    """The one door for saved data: whatever content that nobody wrote so raises is damage.
+    """The only guard of saved data: any exception from content that no release wrote is damage.
 
     A digest says that bytes are as written, not by whom: a forged state has the right ones, and
     its values may be of any kind, size and depth.

@@ -25,7 +25,7 @@ def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemVal
     `items`: number of items shown. `padded`: their number with padding, which may have values too.
 
     Raises:
-        InvalidEventError: it is no mapping of names to lists of the same length, or a value is
+        InvalidEventError: it is not a mapping of names to lists of the same length, or a value is
             neither a finite number nor a word.
 
     Example:

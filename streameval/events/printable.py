@@ -1,4 +1,4 @@
-"""Text from elsewhere, as it may stand in a line for people."""
+"""Text from elsewhere, safe to print in a line for people."""
 
 from __future__ import annotations
 

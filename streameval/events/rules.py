@@ -28,7 +28,7 @@ MARKS: Final[frozenset[Id]] = frozenset({0, 1, "0", "1"})
 RESERVED: Final[frozenset[Id]] = PADDING | {IGNORED}
 
 FEWEST_MARKED: Final = 10
-"""Rows from which marks beside lists that show an item 0 or 1 are no accident."""
+"""Rows from which marks beside lists that show an item 0 or 1 are not an accident."""
 
 _MANY_MARKS: Final = 10
 """So many interactions with only the items 0 and 1 are a mark for each item of a catalogue."""
@@ -76,7 +76,7 @@ def check_not_ignored(where: str, items: Sequence[object]) -> None:
     """Refuse what losses ignore among items as they were given: only integers can be that."""
     if IGNORED in items:
         remedy = "end shorter lists with -1, and drop ignored rows"
-        raise InvalidEventError("invalid_id", f"{where}: {IGNORED} is no item; {remedy}")
+        raise InvalidEventError("invalid_id", f"{where}: {IGNORED} is not an item; {remedy}")
 
 
 def check_id(where: str, item: Id) -> None:

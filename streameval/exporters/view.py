@@ -109,7 +109,7 @@ def certainty(reading: Reading) -> str:
 
 
 def beside(entry: Series) -> list[str]:
-    """What stands beside a value: its certainty, and what must be said of it."""
+    """What is shown next to a value: its certainty, and its caveats."""
     return [*filter(None, [certainty(entry.reading)]), *remarks(entry.metric, entry.reading)]
 
 

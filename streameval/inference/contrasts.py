@@ -2,7 +2,7 @@
 
 Each day is compared with itself. A day weighs N_A N_B / (N_A + N_B), its information about the
 difference, in both arms alike; so a growing treatment does not mix with changes over time. A group
-is left out of both arms at once, and the days are weighted anew: a day that only one group of an
+is left out of both arms at once, and the days are reweighted: a day that only one group of an
 arm has is left out with it, so that a thin arm varies as its users do.
 """
 
@@ -43,7 +43,7 @@ class Contrast(NamedTuple):
             as far as chance explains the shares; the smaller of both arms.
         skewness: squared skewness of the difference if both arms have the tail of the larger one.
         scale: variance of the treatment's mean by that of control's, for lists that vary alike.
-        is_signed: whether any group sum is below 0, so that a mean near 0 is no rare event.
+        is_signed: whether any group sum is below 0, so that a mean near 0 is not a rare event.
     """
 
     control: Estimate
@@ -104,16 +104,16 @@ class Contrast(NamedTuple):
         """The difference of the square roots of the means, one of which is 0, and its error.
 
         The arm without a value has no variance of its own: it has the one that the other arm
-        foretells, for the mean of both if they are alike. `limit`: lift to count from.
+        predicts, for the mean of both if they are alike. `limit`: lift to count from.
         """
         lost = self.treatment.value <= 0
         arm = self.control if lost else self.treatment
         value = (1.0 + limit) * arm.value if lost else arm.value
         # Variance of the mean that is 0 by that of the other, for as many clicks.
         ratio = self.scale if lost else 1.0 / self.scale
-        foretold = arm.relative_variance * ratio
+        predicted = arm.relative_variance * ratio
         pooled = value * ratio / (1.0 + ratio)
-        error = math.sqrt((arm.relative_variance * value + foretold * pooled) / 4.0)
+        error = math.sqrt((arm.relative_variance * value + predicted * pooled) / 4.0)
         return math.copysign(math.sqrt(value), -lost or 1.0), error
 
 
@@ -213,11 +213,11 @@ def _by_value(first: _Spread, second: _Spread) -> FloatArray:
             for arm in (first, second)
         ]
         ratio = second.scale / first.scale
-        foretold = own[1] / ratio, own[0] * ratio
+        predicted = own[1] / ratio, own[0] * ratio
     smaller: FloatArray = np.minimum(
         *(
             effective_groups(np.square(arm.shares).sum(axis=1), *variances)
-            for arm, *variances in zip((first, second), own, foretold, strict=True)
+            for arm, *variances in zip((first, second), own, predicted, strict=True)
         )
     )
     return smaller

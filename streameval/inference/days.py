@@ -154,7 +154,7 @@ class TimeZoneError(MetricError):
 
     Attributes:
         time_zone: as it was given.
-        problem: why it is none, and what to do; without the name of the setting.
+        problem: why it is invalid, and what to do; without the name of the setting.
     """
 
     def __init__(self, time_zone: object, problem: str) -> None:
@@ -208,7 +208,7 @@ def checked_time_zone(time_zone: object) -> str | None:
     by_lower = {name.lower(): name for name in sorted(names)}
     close = " or ".join(repr(by_lower[name]) for name in nearest(time_zone, by_lower))
     hint = f" Did you mean {close}?" if close else " Give a name, like 'Europe/Berlin'."
-    raise TimeZoneError(time_zone, f"{found}, which is no IANA time zone.{hint}")
+    raise TimeZoneError(time_zone, f"{found}, which is not an IANA time zone.{hint}")
 
 
 def date_of(number: int) -> date:
@@ -248,7 +248,7 @@ def number_of_day(day: date) -> int:
 
 
 def given_day(name: str, day: object) -> int:
-    """The number of a day that was given as an argument; raises a MetricError if it is none.
+    """The number of a day that was given as an argument; raises a MetricError if it is not a day.
 
     Example:
         >>> given_day("since", date(1970, 1, 2))

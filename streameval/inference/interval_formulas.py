@@ -37,14 +37,14 @@ _WIDEST: Final = 1e300
 """Limits in standard errors, of the logarithm of a t, and of half widths: bounds stay finite."""
 
 TOO_FEW_USERS: Final = (
-    f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
+    f"Too few users: the equivalent of fewer than {FEWEST_GROUPS} equally active ones."
 )
 TOO_FEW_CLICKS: Final = (
-    f"Too few clicks: they are worth fewer than {FEWEST_GROUPS} of equally active users."
+    f"Too few clicks: the equivalent of fewer than {FEWEST_GROUPS} equally active users."
 )
 FEW_LISTS: Final = (
-    f"A few lists make up the value: they are worth fewer than {FEWEST_GROUPS} of equally active "
-    "users."
+    "A few lists make up the value: the equivalent of fewer than "
+    f"{FEWEST_GROUPS} equally active users."
 )
 """Reasons not to judge a value: by its lists, by the clicks on them, and by their weights."""
 
@@ -73,14 +73,14 @@ class Estimate(NamedTuple):
             return math.inf
         return (standard_error(self.moves) / self.size) ** 2
 
-    def worth(self, foretold: float = math.inf) -> float:
+    def worth(self, predicted: float = math.inf) -> float:
         """Effective groups minus 1 if a group counts by its share of the values.
 
-        `foretold`: relative variance that other lists predict of these: a value that is low has
+        `predicted`: relative variance that other lists predict of these: a value that is low has
         few clicks for that reason, and enough users; one with few lists does not.
         """
         concentration = 1.0 / (self.groups + 1.0) if self.groups > -1.0 else math.inf
-        return float(effective_groups(concentration, self.relative_variance, foretold))
+        return float(effective_groups(concentration, self.relative_variance, predicted))
 
     @property
     def is_measured(self) -> bool:
@@ -94,23 +94,23 @@ class Estimate(NamedTuple):
 
 
 def effective_groups(
-    concentration: float | FloatArray, own: float | FloatArray, foretold: float | FloatArray
+    concentration: float | FloatArray, own: float | FloatArray, predicted: float | FloatArray
 ) -> FloatArray:
     """The effective number of user groups, minus 1: the guard against too few users by value.
 
-    A few clicks are no sample, however many users saw the lists: their mean is skewed, and its
+    A few clicks are not a sample, however many users saw the lists: their mean is skewed, and its
     error is that of the few who clicked. So a group counts by its share of the values, too.
 
     Args:
         concentration: sum of the squared shares of the groups in the lists.
         own: relative variance of the mean.
-        foretold: relative variance that other lists predict; infinite without any.
+        predicted: relative variance that other lists predict; infinite without any.
 
     Example:
         >>> float(effective_groups(0.01, 0.01, np.inf)), float(effective_groups(0.01, np.inf, 0.04))
         (49.0, 19.0)
     """
-    spread = concentration + np.minimum(own, foretold)
+    spread = concentration + np.minimum(own, predicted)
     return np.asarray(1.0 / np.maximum(spread, sys.float_info.min) - 1.0)
 
 

@@ -20,7 +20,7 @@ class ForestPlot(NamedTuple):
     """A value with its bounds on a scale that all rows share.
 
     Attributes:
-        value: None where there is none; likewise the bounds.
+        value: None where there is none, as are the bounds.
         ends: both ends of the scale; a bound beyond is cut there.
         words: the same for readers who do not see it.
 

@@ -238,7 +238,7 @@ class Joiner:
         return self.lists.size + self.interactions.size
 
     def open_lists(self) -> list[int]:
-        """Rows of the lists that are no event yet."""
+        """Rows of the lists that are not yet an event."""
         return self.lists.between(self._closing_time(self.watermark), FOREVER)
 
     def preview(self) -> Iterator[tuple[Attributed, list[int]]]:

@@ -93,7 +93,7 @@ def are_copies(ids: IntArray, times: IntArray, span: int, contents: Contents) ->
     time, include the kept rows of the last `span` before a step.
 
     Args:
-        ids: scoped, so that only rows of one join key (and stream) can share one; -1 is no copy.
+        ids: scoped, so that only rows of one join key (and stream) can share one; -1 for no copy.
         times: of the rows.
         span: longest distance of a copy.
         contents: of the rows.

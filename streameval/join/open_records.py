@@ -37,7 +37,7 @@ _PARTS: Final = 16
 """Number of parts of a bucket that are joined to one."""
 
 _MANY: Final = 262_144
-"""Fewer items are never numbered anew: that would cost more than they take."""
+"""Fewer items are never renumbered: that would cost more than they take."""
 
 Labels: TypeAlias = list[tuple[str, ...]]
 
@@ -102,7 +102,7 @@ class OpenInteractions(ColumnSet, frozen=True, kw_only=True, eq=False):
 OpenRecords: TypeAlias = OpenLists | OpenInteractions
 R = TypeVar("R", OpenLists, OpenInteractions)
 RowKey: TypeAlias = str | int | tuple[str, str]
-"""By which rows are found; an empty text or 0 is none."""
+"""By which rows are found; an empty text or 0 means no id."""
 
 KeysOf: TypeAlias = Callable[[R, list[int]], Sequence[RowKey]]
 """The keys of the records with these indices."""

@@ -206,7 +206,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         check_types(self, self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Durations that are none, streams without a source or with that of others, and `per`."""
+        """Invalid durations, streams without a source or with that of others, and `per`."""
         for key, least in (("window", SECOND), ("idle_timeout", SECOND), ("lateness", 0)):
             text = getattr(self, key)
             if text is not None and (problem := duration_problem(text, least)):

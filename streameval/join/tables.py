@@ -362,7 +362,7 @@ def pieces(
             rows.
 
     Returns:
-        A table with a row for each bucket that has rows: `bucket`, `side`, and `rows`, which are
+        A table with a row for each bucket that has rows: `bucket`, `side`, and `rows`,
         those rows as an Arrow stream. It has the same schema for both sides.
 
     Example:
@@ -891,7 +891,7 @@ def _column_codes(column: Any) -> IntArray:
     """A column of any single values as codes; null is a value, too."""
     array = column.combine_chunks()
     if array.type.num_fields:
-        raise InvalidEventError("invalid_label", f"{array.type} is no type of single values")
+        raise InvalidEventError("invalid_label", f"{array.type} is not a type of single values")
     if not _arrow().types.is_dictionary(array.type):
         array = array.dictionary_encode()
     return _filled(array.indices, len(array.dictionary))

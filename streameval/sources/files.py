@@ -45,7 +45,7 @@ class NdjsonFile:
     mark, which some editors write, is not part of the first line.
 
     `path`: plain, gzip or zstd, a pipe, or "-". `grows`: whether somebody may still write to it.
-    Then a last line without its newline that is no JSON object yet is not delivered.
+    Then a last line without its newline that is not yet a JSON object is not delivered.
 
     Attributes:
         bytes_read: bytes read from the file so far, as stored (compressed).

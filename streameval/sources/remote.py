@@ -170,7 +170,7 @@ def connect_bucket(
 
     Raises:
         obstore.exceptions.BaseError: credentials or settings are not valid.
-        ValueError: likewise.
+        ValueError: in the same cases.
         OSError: a file that the environment names cannot be read.
     """
     obstore = import_extra("obstore.store", f"a bucket as {url}", "objectstore")

@@ -39,7 +39,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         depth: ranks kept; None keeps the whole list.
         repeats: how repeated items of a list count.
         rows: for "compact_after_cut", the number of rows kept before repeats are removed.
-        min_gain: smallest relevant gain; 0 is no limit.
+        min_gain: smallest relevant gain; 0 for no limit.
         relevant: which items with a gain are relevant.
         counting: how repeated items of the interactions count.
         ids: whether interactions without gains are refused unless all ids are integers.

@@ -26,7 +26,7 @@ class Terms(NamedTuple):
         rows: indices of the lists in the batch.
         metric: the text of the metric, without parameters of its summary.
         largest: largest value that is rounded to UNIT; larger ones are summed exactly.
-        numerators: one per list, likewise `denominators`.
+        numerators: one per list, as are `denominators`.
     """
 
     rows: IntArray

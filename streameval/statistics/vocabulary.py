@@ -89,7 +89,7 @@ class Items(Codes[Id]):
             return super().codes(values, size)
 
     def codes_of(self, items: Collection[Id]) -> IntArray:
-        """The codes of distinct items; faster than `codes`, also if many are new."""
+        """The codes of distinct items; faster than `codes`, even if many are new."""
         with self._lock:
             with suppress(TypeError):  # None is no code: some are new.
                 return np.fromiter(map(self.get, items), np.int64, len(items))

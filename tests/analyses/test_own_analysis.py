@@ -127,7 +127,10 @@ def test_its_table_is_checked_as_those_of_ours(
         ),
         (
             "crowd = crowd:Settings",
-            "crowd: 'crowd:Settings' is no streameval.engine.analysis.Analysis; mend its package.",
+            (
+                "crowd: 'crowd:Settings' is not a streameval.engine.analysis.Analysis; mend its "
+                "package."
+            ),
         ),
         (
             "crowd = crowd:CROWD\nmob = crowd:CROWD",

@@ -258,7 +258,7 @@ def test_a_value_stands_with_its_interval_or_why_it_has_none(
     site: Site, window: str, request: pytest.FixtureRequest
 ) -> None:
     sure = Interval(low=0.25, high=0.0625 + 0.5, confidence=0.95, kind="anytime", groups=99.0)
-    why = "Too few users: they are worth fewer than 12 equally active ones."
+    why = "Too few users: the equivalent of fewer than 12 equally active ones."
     limits: dict[str, dict[str, object]] = {
         "control": {"interval": sure},
         "treatment": {"no_interval": why},

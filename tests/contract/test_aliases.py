@@ -18,8 +18,8 @@ EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}\n'
 )
 def test_the_command_and_the_page_say_which_name_was_asked_for(asked: str, name: str) -> None:
     done = run("evaluate", "-", "-m", asked, "--catalog", "4", stdin=EVENT)
-    assert done.stdout.splitlines()[-1] == f"{name}: {asked!r} has this name here."
-    assert metric_summary(parse(asked)).endswith(f"{asked!r} has this name here.")
+    assert done.stdout.splitlines()[-1] == f"{asked!r} is an alias of {name}."
+    assert metric_summary(parse(asked)).endswith(f"{asked!r} is an alias of {name}.")
     assert parse(name).naming == []
 
 

@@ -109,7 +109,7 @@ def test_what_losses_ignore_is_no_item(door: Door, tmp_path: Path) -> None:
     answer = door(Given([[5, 6]], [[-100, -100]]), tmp_path)
     if door not in TEXT.values():
         assert answer.values is None
-        assert "-100 is no item" in answer.told
+        assert "-100 is not an item" in answer.told
     assert door(Given([["5", "6"]], [["-100", "7"]]), tmp_path).values is not None
 
 

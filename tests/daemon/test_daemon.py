@@ -146,7 +146,7 @@ def test_times_in_another_unit_are_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("state", "next_start"),
-    [("", '"counts anew, without [state]"'), ('[state]\npath = "state"\n', '"resumes here"')],
+    [("", '"starts from zero, without [state]"'), ('[state]\npath = "state"\n', '"resumes here"')],
 )
 def test_an_interrupt_is_a_graceful_stop_that_says_what_the_next_start_does(
     tmp_path: Path, state: str, next_start: str

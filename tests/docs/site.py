@@ -85,7 +85,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that no file in docs/ holds, and all pages of a folder where the nav names one."""
+    """Add the pages that no file in docs/ holds, and all pages of folders in the nav."""
     for path, text in _generated():
         files.append(File.generated(config, path, content=text))
     paths = sorted(page.src_uri for page in files.documentation_pages())

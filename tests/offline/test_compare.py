@@ -230,8 +230,11 @@ def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], sai
         ({"guardrails": 3}, "guardrails=: found 3; give limits of lifts by metric."),
         ({"by": ["age"]}, "by=: found ['age']; give the name of a field."),
         ({"looks": 0}, "looks=: found 0; give a whole number of at least 1."),
-        ({"alpha": 0.1}, "alpha= is no argument; known: attributes, "),
-        ({"metrics": ["mrr"]}, "metrics= is no argument; give metrics by position, one or a list."),
+        ({"alpha": 0.1}, "alpha= is not an argument; known: attributes, "),
+        (
+            {"metrics": ["mrr"]},
+            "metrics= is not an argument; give metrics by position, one or a list.",
+        ),
     ],
 )
 def test_an_argument_that_means_nothing_is_refused(options: dict[str, Any], said: str) -> None:
@@ -243,9 +246,9 @@ def test_an_argument_that_means_nothing_is_refused(options: dict[str, Any], said
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("k", 'k= is no argument; a cut-off is part of a metric: "ndcg@10".'),
-        ("metrics", "metrics= is no argument; give metrics by position, one or a list."),
-        ("tie", "tie= is no argument; known: "),
+        ("k", 'k= is not an argument; a cut-off is part of a metric: "ndcg@10".'),
+        ("metrics", "metrics= is not an argument; give metrics by position, one or a list."),
+        ("tie", "tie= is not an argument; known: "),
     ],
 )
 def test_evaluate_refuses_a_keyword_that_it_does_not_have(name: str, said: str) -> None:

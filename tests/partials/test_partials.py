@@ -241,7 +241,7 @@ def test_rows_without_a_checksum_are_read() -> None:
 
 def test_an_unknown_keyword_is_refused_also_without_rows() -> None:
     for read in (merged, repacked):
-        with pytest.raises(UsageError, match=r"^catalogue= is no argument; .* 'catalog'\?$"):
+        with pytest.raises(UsageError, match=r"^catalogue= is not an argument; .* 'catalog'\?$"):
             read([], catalogue=3)  # type: ignore[call-arg]  # the mistake
 
 

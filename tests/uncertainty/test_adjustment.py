@@ -218,7 +218,7 @@ def test_any_order_split_and_restore_gives_the_same_bytes_and_values(
     other = new_ingest(configuration(since=date(2026, 3, 2)))
     other.restore(LOG, ingest.positions, sections)
     assert report_of(other).checks.adjustment == (
-        "Not adjusted by what users did before: the days before 2026-03-02 were not counted."
+        "No pre-experiment adjustment (CUPED): the days before 2026-03-02 were not counted."
     )
 
 
@@ -229,7 +229,7 @@ def test_the_days_before_may_be_counted_elsewhere_and_merged() -> None:
     ingest = counted(event for event in events if event["ts"] >= BEGIN)
     plain = report_of(ingest).checks.adjustment
     assert plain == (
-        "Not adjusted by what users did before: the days before 2026-03-01 were not counted."
+        "No pre-experiment adjustment (CUPED): the days before 2026-03-01 were not counted."
     )
     past = [event for event in events if event["ts"] < BEGIN]
     parts = past[::2], past[1::2]
@@ -421,8 +421,8 @@ def test_each_day_is_adjusted_by_those_who_came_up_to_it_if_that_is_known(of: st
 
 
 _TREATED = (
-    "Not adjusted by what users did before: {} before 2026-03-01, so the treatment may show in it "
-    "(give the day on which it began as since, and shares with dates on a ramp)."
+    "No pre-experiment adjustment (CUPED): {} before 2026-03-01, so that data may include its "
+    "effect (set `since` to the day it began, and date the shares of a ramp)."
 )
 
 
@@ -481,30 +481,30 @@ def test_users_who_differed_before_are_not_compared() -> None:
     (trouble,) = report.checks.trouble
     assert trouble.startswith("clicks per list of b's users were ")
     assert trouble.endswith(
-        " % higher than of control's before 2026-03-01: they were not assigned at random, or since "
-        "is too late"
+        " % higher than of control's before 2026-03-01: they were not assigned at random, or "
+        "`since` is too late"
     )
     assert {row.verdict for row in report.rows} == {"do not trust"}
     assert report_of(counted(visits())).checks.trouble == ()
     (trouble,) = report_of(counted(labelled(visits(more=0.4), "b"))).checks.trouble
     assert trouble.endswith(
-        "before 2026-03-01: since is too late: 97.2 % of the users of b were in b before it"
+        "before 2026-03-01: `since` is too late: 97.2 % of the users of b were in b before it"
     )
 
 
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ({"since": None}, "the first day of the experiment is not given (since)"),
-        ({"pre_period": 0}, "no days before it are kept (pre_period = 0)"),
-        ({"same_users": True}, "users are the same by design"),
+        ({"since": None}, "set `since`"),
+        ({"pre_period": 0}, "pre_period is 0"),
+        ({"same_users": True}, "the variants share their users by design"),
         ({"since": date(2026, 1, 10)}, "the days before 2026-01-10 were not counted"),
     ],
     ids=["since", "days", "pairs", "not counted"],
 )
 def test_values_that_are_not_adjusted_say_why(how: dict[str, Any], reason: str) -> None:
     report = report_of(counted(visits(users=200, days=3), **how))
-    assert report.checks.adjustment == f"Not adjusted by what users did before: {reason}."
+    assert report.checks.adjustment == f"No pre-experiment adjustment (CUPED): {reason}."
     assert {row.known for row in report.rows} == {None}
 
 
@@ -517,7 +517,7 @@ def test_other_days_than_those_that_a_state_keeps_adjust_nothing(how: dict[str, 
     found = compare_with_control(experiment, metrics, variants, Intervals(), before=before)
     assert {row.known for row in found.rows} == {None}
     reason = f"the days before {experiment.since} were not counted"
-    assert found.checks.adjustment == f"Not adjusted by what users did before: {reason}."
+    assert found.checks.adjustment == f"No pre-experiment adjustment (CUPED): {reason}."
 
 
 def test_lists_without_a_user_and_few_users_adjust_nothing() -> None:
@@ -532,7 +532,7 @@ def test_lists_without_a_user_and_few_users_adjust_nothing() -> None:
     assert said.endswith(" % of the lists before 2026-03-01 have no user id.")
     few = [event for event in events if event["ts"] >= BEGIN or int(event["user"][1:]) < 30]
     assert report_of(counted(few)).checks.adjustment == (
-        "Not adjusted by what users did before: too few users are known from before 2026-03-01."
+        "No pre-experiment adjustment (CUPED): too few users are known from before 2026-03-01."
     )
 
 

@@ -140,13 +140,13 @@ def test_lists_without_an_id_in_one_variant_only_are_not_trusted() -> None:
 
 
 LOST = (
-    "{} % of treatment's users have lists without a variant, too, {} % of control's: lists of one "
-    "variant lose it, and what is left out differs from the others; send the variant with every "
-    "list"
+    "{} % of treatment's users also have lists without a variant, but only {} % of control's: "
+    "lists of one variant lose it, so the remaining lists are not comparable; send the variant "
+    "with every list"
 )
 LEFT_OUT = (
-    "30.0 % of treatment's users have lists without a variant, too, 20.0 % of control's: these "
-    "lists are left out"
+    "30.0 % of treatment's users also have lists without a variant, but only 20.0 % of control's: "
+    "these lists are left out"
 )
 
 
@@ -302,7 +302,4 @@ def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> No
     result = report(Experiment(), arms, ["ctr"])
     assert row(result, "lists_per_user").control == pytest.approx(2.0)
     (note,) = result.checks.notes
-    assert note == (
-        "lists_per_user and clicks_per_user count from 1970-01-03 on: before, clicks at every rank "
-        "were not kept by user"
-    )
+    assert note.startswith("lists_per_user and clicks_per_user count from 1970-01-03 on")

@@ -153,13 +153,17 @@ KEPT, BROKEN, UNKNOWN = GuardrailVerdict.KEPT, GuardrailVerdict.BROKEN, Guardrai
             "b: wait: no primary metric is better yet; both guardrails are kept.",
         ),
         (OPEN, {"mrr": KEPT}, "b: wait: no primary metric is better yet; the guardrail is kept."),
-        (BETTER, {"mrr": UNKNOWN}, "b: wait: it is open whether mrr keeps within its limit."),
+        (
+            BETTER,
+            {"mrr": UNKNOWN},
+            "b: wait: it is not yet known whether mrr stays within its limit.",
+        ),
         (
             OPEN,
             {"mrr": UNKNOWN, "ndcg": UNKNOWN},
             (
                 "b: wait: no primary metric is better yet; "
-                "it is open whether mrr and ndcg keep within their limits."
+                "it is not yet known whether mrr and ndcg stay within their limits."
             ),
         ),
         (BETTER, {"mrr": BROKEN}, "b: do not ship: the guardrail of mrr is broken."),
@@ -169,7 +173,7 @@ KEPT, BROKEN, UNKNOWN = GuardrailVerdict.KEPT, GuardrailVerdict.BROKEN, Guardrai
             "b: do not ship: ctr is worse and the guardrails of mrr and ndcg are broken.",
         ),
         (WORSE, {"mrr": KEPT}, "b: do not ship: ctr is worse."),
-        (Verdict.DO_NOT_TRUST, {}, "b: do not trust: ctr is not to be trusted."),
+        (Verdict.DO_NOT_TRUST, {}, "b: do not trust: ctr is not trustworthy."),
     ],
 )
 def test_the_words_of_a_decision(
@@ -194,7 +198,7 @@ def test_a_guardrail_that_is_open_alone_may_be_kept_with_the_others(
     assert [each.decision for each in found.decisions] == [decision]
     for row in found.rows:
         if row.guardrail_verdict == GuardrailVerdict.OPEN:
-            end = " by itself; kept for the decision" if row.within_limit else " yet"
+            end = " on its own; kept for the decision" if row.within_limit else " yet"
             assert guardrail_text(row).endswith(
                 f"not enough evidence yet{end.removeprefix(' yet')}"
             )

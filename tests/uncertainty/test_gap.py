@@ -189,7 +189,7 @@ def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
     many = crowd(0.01, 3_000, seed=4)
     result = gap({"few": few, "many": many}, "hit_rate@1")
     assert result.left_out == {
-        "few": "Too few clicks: they are worth fewer than 12 of equally active users."
+        "few": "Too few clicks: the equivalent of fewer than 12 equally active users."
     }
 
 
@@ -212,8 +212,8 @@ def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
         "few": "Too few users",
         "nameless": "No list names its user, and lists of one user resemble each other",
         "none": "It has no list with a value.",
-        "__missing__": "It stands for lists without a value, which are no group.",
-        "__other__": "It stands for many values, which are no group.",
+        "__missing__": "It stands for lists without a value, which are not a group.",
+        "__other__": "It stands for many values, which are not a group.",
     }
     means = {value.name: value.mean for value in result.values}
     assert means["none"] is None
@@ -351,7 +351,7 @@ def test_a_value_of_a_few_clicks_by_chance_is_left_out() -> None:
         **{name: sliced(draw.poisson(0.5, GROUPS), 20) for name in ("one", "other")},
     )
     assert result.left_out == {
-        "few": "Too few clicks: they are worth fewer than 12 of equally active users."
+        "few": "Too few clicks: the equivalent of fewer than 12 equally active users."
     }
     assert set(result.compared) == {"one", "other"}
 

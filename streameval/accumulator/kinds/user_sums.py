@@ -147,7 +147,7 @@ def _means(
             sums = means_by_group(metric, table, means)
             reading = reading_intervals.with_interval(metric, reading, sums, coverage, method)
         elif method is not None:
-            reason = f"{metric.text} is no mean, so it has no interval."
+            reason = f"{metric.text} is not a mean, so it has no interval."
             reading = replace(reading, no_interval=reason)
         readings.append(reading)
     return readings

@@ -62,7 +62,7 @@ def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
         "change_evidence_days",
         "Chance alone shows as much evidence of a change at most once in so many days, over all "
         "series together; up to 1e300. An alert above 91 is false at most once in 91 days; below "
-        "28 it is no evidence. Absent for series that are not judged.",
+        "28 there is no evidence. Absent for series that are not judged.",
         [
             ({**labels, "direction": direction}, days)
             for change, labels in rows

@@ -145,13 +145,13 @@ def changes(
     streameval changes state --replay            # when would it have been seen?
     ```
 
-    Each of the last 28 days is compared with the same weekdays before it, over users, and with
-    how much days move. The total is compared with earlier weeks; the values of --label with each
-    other, as a bad week is bad for all of them.
+    Each of the last 28 days is compared with the same weekdays before it, allowing for the
+    spread between users and between days. The total is compared with earlier weeks; the values of
+    --label with each other, because a bad week is bad for all of them.
 
-    Evidence in days: chance alone shows as much at most once in so many days, over all series. A
-    change has evidence of --once-in days. Files need users, event time and 22 days or more. The
-    newest day may be incomplete and does not count, unless --until names it.
+    Evidence in days: chance alone shows as much at most once in that many days, over all series. A
+    change needs evidence of --once-in days. Files need users, event time and at least 22 days. The
+    newest day may be incomplete, so it does not count unless --until names it.
     """
     overrides = given_options(
         label=watch.label,

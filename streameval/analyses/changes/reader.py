@@ -43,7 +43,7 @@ _ENOUGH: Final = 0.05
 _NOTHING: Final = np.zeros(0, np.int64)
 
 _NO_VALUES: Final = {WEEKS, OTHERS}
-"""What a value of a label is compared with that is no value itself."""
+"""What a value of a label is compared with that is not itself a value."""
 
 
 class SlicedCounts:
@@ -222,7 +222,7 @@ class _Basis(NamedTuple):
     Attributes:
         until: the last closed day.
         waited_for: logs that keep a day open.
-        final: logs whose clock is no estimate.
+        final: logs whose clock is not an estimate.
     """
 
     until: int

@@ -210,12 +210,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         worse_days: chance alone shows as much evidence for "worse" at most once in so many days,
             over all series, from 28 days on, and no evidence below; up to 1e300. Of any change, if
             no direction is better. None if the series is not judged.
-        better_days: likewise for "better"; None if no direction is better.
+        better_days: the same for "better"; None if no direction is better.
         once_in: evidence in days from which on there is a change.
         lists_ratio: lists of the last day, relative to the mean of its weekday in the four weeks
             before; None without lists there.
         raw: effect with the audience's part; None unless the audience is held constant.
-        mix: part of `raw` that is the audience; None likewise.
+        mix: part of `raw` that is the audience; None where `raw` is None.
         rollouts: rollouts of the last weeks, the oldest first.
         past: changes that are over, the strongest first; all else is judged without their days.
         days: the last 63 days.
@@ -277,7 +277,7 @@ class ChangesReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: what is watched, and what is an alarm; the usual ones without [changes].
         until: the day; None before the first look, and without [changes].
-        changes: one for each metric and slice, the total first; empty likewise.
+        changes: one for each metric and slice, the total first; empty in the same cases.
         time_zone: zone of all days; None for UTC.
     """
 

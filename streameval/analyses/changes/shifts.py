@@ -50,7 +50,7 @@ class DailySums(NamedTuple):
     Attributes:
         first: the first day, since 1970-01-01.
         values: numerators; shape (days, strata, groups).
-        lists: denominators; likewise.
+        lists: denominators, of the same shape.
     """
 
     first: int
@@ -275,7 +275,7 @@ class _Means(NamedTuple):
     Attributes:
         value: shape (spans,).
         influences: for each group, minus the change of the mean if it is left out; (spans, groups).
-        shares: share of each group in the weighted lists; likewise.
+        shares: share of each group in the weighted lists, of the same shape.
         scale: variance of the mean if lists vary by 1; shape (spans,).
     """
 
@@ -306,9 +306,9 @@ class _DayRows(NamedTuple):
 
     Attributes:
         lists: of all groups; shape (rows, strata).
-        rates: means, 0 without lists; likewise.
+        rates: means, of the same shape; 0 without lists.
         influences: minus the change of a mean if a group is left out; shape (rows, strata, groups).
-        shares: share of each group in the lists; likewise.
+        shares: share of each group in the lists, of the same shape.
     """
 
     lists: FloatArray

@@ -161,9 +161,7 @@ def look(
     raw = _shifts_of([[part.sums] for part in slices], until, settings, past)
     seen = Look(series, until, sums=raw)
     if series.slice in NOT_VALUES:
-        return seen._replace(
-            unjudged=(ChangeVerdict.TOO_FEW_USERS, "values that are no slice of their own")
-        )
+        return seen._replace(unjudged=(ChangeVerdict.TOO_FEW_USERS, "values that are not a slice"))
     traffic = series.traffic
     compared = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
     lists, nameless = traffic.list_counts[compared].sum(), traffic.nameless[compared].sum()
@@ -185,7 +183,7 @@ def look(
             reason = "what it is compared with has no lists"
         return seen._replace(unjudged=(ChangeVerdict.HISTORY_TOO_SHORT, reason))
     if not any(shift.is_usable for shift in shifts):
-        reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
+        reason = "the equivalent of fewer than 12 equally active ones, or the metric did not vary"
         return seen._replace(unjudged=(ChangeVerdict.TOO_FEW_USERS, reason))
     raw_shifts = raw.latest() if divided and raw is not None else ()
     return seen._replace(shifts=shifts, raw=raw_shifts, judged=exact)
@@ -323,7 +321,7 @@ class _Bets(NamedTuple):
     ) -> tuple[float, float]:
         """The bounds of a relative change since the day of a shift, however often one looks.
 
-        The near one is that of the verdict: an effect counted from there on is no alarm.
+        The near one is that of the verdict: an effect counted from there on raises no alarm.
 
         `needed`: evidence in days that is an alarm in the direction of the shift.
         """

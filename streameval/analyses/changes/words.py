@@ -23,7 +23,7 @@ from streameval.inference.words import percent
 
 _FEWEST: Final = 28.0
 """Evidence in days that calm days have on average, one for each day on which a change may have
-begun: below it, it is no rate."""
+begun: below it, there is no rate."""
 
 
 def changes_promise(report: ChangesReport) -> str:
@@ -113,7 +113,7 @@ def _lists(change: Change) -> str:
 
 
 def chance_text(days: float) -> str:
-    """How often chance alone shows as much, in words; empty if it is no evidence.
+    """How often chance alone shows as much, in words; empty without evidence.
 
     Example:
         >>> chance_text(16.3), chance_text(40.2), chance_text(1e9)

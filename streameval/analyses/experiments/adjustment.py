@@ -1,4 +1,4 @@
-"""Values adjusted by what users did before the experiment, whose intervals are narrower (CUPED).
+"""Values adjusted by pre-experiment data, whose intervals are narrower (CUPED).
 
 Users differ, and most of that was known before the experiment began. A covariate is one number of
 each user from then: clicks and lists, or the sums of a metric that decides. Its difference between
@@ -204,7 +204,7 @@ def narrower(raw: Comparison, adjusted: Comparison) -> float | None:
 
 
 class UsersBefore:
-    """The users of two arms with what they did before.
+    """The users of two arms with their pre-experiment data.
 
     Users count whose hashes are below the smallest threshold of the three samples; the others are
     in the difference of the metric only, and the weights shrink by themselves.
@@ -267,9 +267,9 @@ class UsersBefore:
         `names`: of control and the treatment. `treated`: if they were treated before.
         """
         since = self._before.period.since
-        cause = "they were not assigned at random, or since is too late"
+        cause = "they were not assigned at random, or `since` is too late"
         if treated is not None:
-            cause = f"since is too late: {treated.text(*names, 'it')}"
+            cause = f"`since` is too late: {treated.text(*names, 'it')}"
         lists = self._counts(LISTS)
         per_list = [
             GroupSums(clicks.days, clicks.numerators, of_arm.numerators)

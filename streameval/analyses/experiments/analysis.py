@@ -29,7 +29,7 @@ _COMPARED: Final = (
     (
         "evidence",
         "evidence",
-        "Evidence against no difference, up to 1e300; 1 is none, 20 is as rare as 1 in 20.",
+        "Evidence against no difference, up to 1e300; 1 means none, 20 is as rare as 1 in 20.",
     ),
     (
         "groups_effective",
@@ -44,7 +44,7 @@ _COMPARED: Final = (
     (
         "adjusted_ratio",
         "narrower",
-        "Share of the width of the lift's interval that what users did before saves.",
+        "Share of the width of the lift's interval that pre-experiment data saves.",
     ),
 )
 """Name of a gauge, the attribute of a comparison, and the HELP text."""

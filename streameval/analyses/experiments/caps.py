@@ -82,8 +82,8 @@ class PercentileCap(msgspec.Struct, frozen=True, kw_only=True):
         if self.cap is None:
             return (
                 f"{self.metric} has no cap: {self.lists:,} {lists} of all variants "
-                f"{'has' if self.lists == 1 else 'have'} a value other than 0, and {FEWEST_LISTS} "
-                "are needed to find one"
+                f"{'has' if self.lists == 1 else 'have'} a value other than 0, and finding one "
+                f"needs {FEWEST_LISTS}"
             )
         return (
             f"{self.metric}: a list counts at most {format_value(self.cap)}, percentile "
@@ -124,7 +124,7 @@ def find_caps(
         experiment: of whose variants and days the lists are; None for all lists.
 
     Raises:
-        MetricTextError: a percentile is not above 0, so that it is no cap.
+        MetricTextError: a percentile is not above 0, so it cannot be a cap.
         StreamevalError: what counting raises, after its warnings.
     """
     notes: list[Note | str] = []

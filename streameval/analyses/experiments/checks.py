@@ -67,7 +67,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         uneven_evidence: e-value for lists without a user id being more frequent in some variant.
         notes: what to know about the metrics, one sentence each.
         period: the days that are compared, a sentence.
-        adjustment: how the values are adjusted by what users did before, or why not, a sentence;
+        adjustment: how the values are adjusted by pre-experiment data, or why not, a sentence;
             empty without event time.
         segment_evidence: e-value against the planned split within segments: the mean over the
             values of the segment for which it is largest; None without segments.
@@ -198,7 +198,7 @@ def check_within(
     trouble = [*_trouble(replace(checks, ratio_evidence=1.0))]
     if evidence >= ALARM:
         trouble.append(
-            f"{worst}: something loses or adds users of one variant there, or a variant moves "
+            f"{worst}: something removes or adds users of one variant there, or a variant moves "
             f"users to another {segment}"
         )
     return replace(
@@ -210,12 +210,12 @@ def _trouble(checks: Checks) -> Iterator[str]:
     control = next(iter(checks.users))
     if checks.ratio_evidence >= ALARM and not checks.users[control]:
         yield (
-            f"no user of the control {control!r} was counted ({split_text(checks)}): does the "
-            "experiment name the value that the records have?"
+            f"no user of the control {control!r} was counted ({split_text(checks)}): does "
+            "`control` match the value in the records?"
         )
     elif checks.ratio_evidence >= ALARM:
         yield (
-            f"users are not split as planned ({split_text(checks)}): something loses or adds "
+            f"users are not split as planned ({split_text(checks)}): something removes or adds "
             "users of one variant, and the missing users may differ from the others"
         )
     if checks.shared_evidence >= ALARM:
@@ -237,12 +237,12 @@ def _trouble(checks: Checks) -> Iterator[str]:
     elif checks.uneven_evidence >= ALARM:
         yield (
             "lists without a user id are more frequent in some variant "
-            f"(up to {percent(checks.anonymous)}): what sends them differs between the variants"
+            f"(up to {percent(checks.anonymous)}): their senders differ between the variants"
         )
     if _loses_labels(checks):
         yield (
-            f"{_unlabelled_users(checks)}: lists of one variant lose it, and what is left out "
-            "differs from the others; send the variant with every list"
+            f"{_unlabelled_users(checks)}: lists of one variant lose it, so the remaining lists "
+            "are not comparable; send the variant with every list"
         )
 
 
@@ -268,8 +268,8 @@ def _unlabelled_users(checks: Checks) -> str:
     by_share = sorted(checks.unlabelled, key=lambda name: checks.unlabelled[name])
     least, most = by_share[0], by_share[-1]
     return (
-        f"{percent(checks.unlabelled[most])} of {most}'s users have lists without a variant, too, "
-        f"{percent(checks.unlabelled[least])} of {least}'s"
+        f"{percent(checks.unlabelled[most])} of {most}'s users also have lists without a variant, "
+        f"but only {percent(checks.unlabelled[least])} of {least}'s"
     )
 
 
@@ -326,7 +326,7 @@ def users_text(checks: Checks) -> str:
 def imbalance_text(checks: Checks) -> str:
     """The smallest imbalance that the check of the split would find."""
     if checks.same_users:
-        return "users are the same by design"
+        return "the variants share their users by design"
     if checks.smallest_imbalance is None:
         return "too few users to see an imbalance"
     name, share = next(iter(checks.splits[-1].shares.items()))

@@ -79,13 +79,13 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     by: Annotated[
         str | None,
-        Option(help="Field whose values are segments, like country: each is compared, too."),
+        Option(help="Also compare within each value of this field, like country."),
     ] = None
     within: Annotated[
         str | None,
         Option(
-            help="Compare within the values of this field, where users are assigned by it; it must "
-            "not be what a variant changes."
+            help="Compare within the values of this field, if users are assigned by it. It must "
+            "be a field that variants do not change."
         ),
     ] = None
     control: Annotated[
@@ -96,32 +96,31 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             metavar="METRIC",
-            help="Instead of variants, compare the metrics of -m with this one on the same lists: "
-            "two policies that one log judges.",
+            help="Compare the metrics of -m with this metric on the same lists, instead of "
+            "variants: two policies judged by one log.",
         ),
     ] = None
     primary: Annotated[
         list[str],
         Option(
             metavar="METRIC",
-            help="Metric that decides, and is counted without -m, too; several share the error. "
-            "May be repeated.",
+            help="Metric that decides; needs no -m. Several share the error. May be repeated.",
         ),
     ] = []
     guardrail: Annotated[
         list[str],
         Option(
             metavar="METRIC=LIFT",
-            help="Largest accepted loss, like ctr=-0.01 (log_loss=0.01 if lower is better), of a "
-            "metric that is counted without -m, too. May be repeated.",
+            help="Largest accepted loss of a metric, like ctr=-0.01 (log_loss=0.01 if lower is "
+            "better); needs no -m. May be repeated.",
         ),
     ] = []
     shares: Annotated[
         list[str],
         Option(
             metavar="[DATE:]VARIANT=SHARE,...",
-            help="Planned split of users, like control=9,treatment=1. On a ramp once per change, "
-            "with its day: 2026-03-01:control=99,treatment=1.",
+            help="Planned split of users, like control=9,treatment=1. On a ramp, repeat it for "
+            "each change with its day: 2026-03-01:control=99,treatment=1.",
             show_default="evenly",
         ),
     ] = []
@@ -132,8 +131,8 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         list[str],
         Option(
             metavar="[NAME=]PATH",
-            help="(user, item, score) rows of one model: a file, folder or pattern. Once for each "
-            "model, the control first, with --truth; the variant is NAME, else the file's name.",
+            help="(user, item, score) rows of one model: a file, folder or pattern; needs --truth. "
+            "Repeat it for each model, the control first. The variant is NAME, else the file name.",
         ),
     ] = []
     looks: Annotated[
@@ -144,15 +143,15 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Option(
             metavar="NUMBER",
-            help="Number of this look, if all --looks are planned, at equal distances: bounds are "
-            "hardly wider than those of one look.",
+            help="Number of this look, if all --looks are planned at equal distances. Bounds are "
+            "then hardly wider than those of a single look.",
         ),
     ] = None
     since: Annotated[
         str | None,
         Option(
             metavar="DATE",
-            help="First day to compare, like 2026-03-01; also for the checks of users.",
+            help="First day to compare and to check users, like 2026-03-01.",
         ),
     ] = None
     until: Annotated[
@@ -163,8 +162,8 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Option(
             metavar="DAYS",
-            help="Days before --since whose clicks and lists of each user adjust the values; 0 "
-            "adjusts nothing.",
+            help="Days before --since whose clicks and lists adjust the values (CUPED); 0 for no "
+            "adjustment.",
             show_default="28",
         ),
     ] = None
@@ -172,8 +171,8 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "--untreated-before",
-            help="Nobody was treated before --since, although users had the label of a treatment: "
-            "they were assigned in advance.",
+            help="No user was treated before --since, although some had a treatment's label: they "
+            "were assigned in advance.",
         ),
     ] = False
     gap: Annotated[str | None, Option(hidden=True, callback=_name_gaps)] = None
@@ -181,9 +180,9 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         list[FailureCondition],
         Option(
             metavar="VERDICT",
-            help="Exit with status 1 on this verdict: worse (of any metric), guardrail (one is "
-            "broken), untrusted (a check failed) or wait (the decision is not to ship, of any "
-            "variant). May be repeated.",
+            help="Exit with status 1 on this verdict: worse (any metric), guardrail (any is "
+            "broken), untrusted (a check failed) or wait (any variant does not ship). May be "
+            "repeated.",
         ),
     ] = []
 
@@ -229,13 +228,13 @@ def compare(
     ```
 
     Events must name their users (`user`, or --column user=FIELD): lists of one user are
-    correlated, so the comparison is between users, in 256 groups.
+    correlated, so users are compared, in 256 buckets.
 
-    - `fixed` holds for one planned look; the default of files
-    - `anytime` holds at every look, 1.6 times as wide; the default of states
-    - `--looks 5 --look 2` holds for five planned looks, of which this is the second
+    - `fixed`: for one planned look; the default for files
+    - `anytime`: valid at every look, 1.6 times as wide; the default for states
+    - `--looks 5 --look 2`: the second of five planned looks
 
-    Files of recommendations are joined with the truth as by `evaluate`, and each user is compared
+    Files of recommendations are joined with the truth as in `evaluate`, and each user is compared
     with themselves.
 
     Metrics that are not means over lists or items are left out, with a message.

@@ -56,7 +56,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             treatment's values are all 0. Without it, the bounds of the difference decide.
         lift_low: lower bound of the lift; None without enough data.
         lift_high: upper bound.
-        evidence: e-value against "no difference", up to 1e300: 1 is no evidence; without a
+        evidence: e-value against "no difference", up to 1e300: 1 means no evidence; without a
             difference, at most one of 20 experiments ever reaches 20, however often you look.
         p_value: p-value of "no difference"; 1 / evidence for the method "anytime".
         groups: effective number of user groups, the smaller of both arms.

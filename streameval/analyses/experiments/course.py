@@ -97,7 +97,7 @@ def compare_days(course: Course, settings: Settings = _ANYTIME) -> list[Day]:
 
 
 class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
-    """The lift of one day or week alone, with a band for one look: it is no verdict.
+    """The lift of one day or week alone, with a band for one look and no verdict.
 
     Attributes:
         start: its first day; weeks begin on Mondays.
@@ -153,7 +153,7 @@ class Arrivals(NamedTuple):
     def days_until(self, users: float) -> float | None:
         """Days until so many users have come; None if no new ones come.
 
-        The same users teach ever less, so that their days are none.
+        The same users teach ever less, so there is no number of days.
         """
         missing = max(users - self.users, 0.0)
         return missing / self.new if self.new else None if missing else 0.0

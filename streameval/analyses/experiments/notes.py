@@ -33,10 +33,10 @@ _LONGER: Final = 0.01
 """Relative difference of lengths that matters."""
 
 _ONE_ACCOUNT: Final = 0.2
-"""Share of the variance from which on one group of users decides too much."""
+"""Share of the variance above which one user bucket decides too much."""
 
 _FEWEST_USERS: Final = int(FEWEST_GROUPS / _ONE_ACCOUNT)
-"""Users of an arm from which on such a share is no matter of course."""
+"""Users of an arm above which such a share is unexpected."""
 
 _WEEK: Final = 7
 
@@ -73,9 +73,9 @@ def adjustment_text(
     """
     days, since = experiment.pre_period, experiment.begins
     if not days:
-        return _not_adjusted("no days before it are kept (pre_period = 0)")
+        return _not_adjusted("pre_period is 0")
     if since is None:
-        return _not_adjusted("the first day of the experiment is not given (since)")
+        return _not_adjusted("set `since`")
     sentences = []
     for row in rows:
         if row.known is None or row.narrower is None:
@@ -89,7 +89,7 @@ def adjustment_text(
         )
         break
     if experiment.same_users:
-        reasons = ["users are the same by design"]
+        reasons = ["the variants share their users by design"]
     elif (
         before is None
         or (before.period.since, before.period.days) != (since, days)
@@ -101,8 +101,8 @@ def adjustment_text(
     elif treated:
         day = since.isoformat()
         reasons = [
-            f"{shares.text(experiment.control, name, day)}, so the treatment may show in it (give "
-            "the day on which it began as since, and shares with dates on a ramp)"
+            f"{shares.text(experiment.control, name, day)}, so that data may include its effect "
+            "(set `since` to the day it began, and date the shares of a ramp)"
             for name, shares in treated.items()
         ]
     else:
@@ -111,23 +111,24 @@ def adjustment_text(
 
 
 def _not_adjusted(reason: str) -> str:
-    return f"Not adjusted by what users did before: {reason}."
+    return f"No pre-experiment adjustment (CUPED): {reason}."
 
 
 def short_week(days: IntArray) -> Iterator[str]:
-    """That the days are not a whole week.
+    """That the days do not have every weekday.
 
     Example:
         >>> list(short_week(np.arange(20_513, 20_517)))
-        ['4 days: weekdays differ, so wait for a whole week']
+        ['only 4 days of data; run at least a full week']
     """
     if days.any() and np.unique(days % _WEEK).size < _WEEK:
         count = f"{days.size} days" if days.size > 1 else "1 day"
-        yield f"{count}: weekdays differ, so wait for a whole week"
+        lack = "" if days.size < _WEEK else " lack a weekday"
+        yield f"{'' if lack else 'only '}{count} of data{lack}; run at least a full week"
 
 
 def one_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterator[str]:
-    """That one group of users makes up much of the uncertainty of a comparison.
+    """That one user bucket has much of the variance of a comparison.
 
     `users`: number of users of each variant, control first.
     """
@@ -144,8 +145,8 @@ def one_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterato
     # A metric that may be compared per user instead comes first.
     heaviest = max(heavy, key=lambda row: (bool(_or_per_user(row.metric)), row.heaviest))
     yield (
-        f"one group of users makes {percent(heaviest.heaviest)} of the uncertainty in "
-        f"{heaviest.metric} of {heaviest.variant}: probably one account. Leave it out"
+        f"one user bucket has {percent(heaviest.heaviest)} of the variance of {heaviest.metric} of "
+        f"{heaviest.variant}, probably from one account; leave it out"
         f"{_or_per_user(heaviest.metric)}"
     )
 
@@ -166,8 +167,8 @@ def unlike_segments(pairs: Sequence[UnlikeLifts]) -> Iterator[str]:
     for pair in pairs:
         (lowest, low), (highest, high) = pair.lowest, pair.highest
         yield (
-            f"the lift of {pair.metric} of {pair.variant} is not the same in all segments: "
-            f"{percent(high, '+')} in {highest}, {percent(low, '+')} in {lowest}; that of all "
+            f"the lift of {pair.metric} of {pair.variant} differs between segments: "
+            f"{percent(high, '+')} in {highest}, {percent(low, '+')} in {lowest}; the lift of all "
             "users mixes them"
         )
 
@@ -200,7 +201,7 @@ def moved_lift(newest: NewestDay, names: tuple[str, str, str], settings: Setting
     yield (
         f"on {newest.day}, the newest day, the lift of {metric} of {treatment} is "
         f"{percent(lifts[0], '+')}, and {percent(lifts[1], '+')} before: if clicks of {later[0]} "
-        f"arrive later than those of {later[1]}, they are not all there yet; compare without this "
+        f"arrive later than those of {later[1]}, some are still missing; compare without this "
         f"day (until {newest.day - timedelta(days=1)})"
     )
 

@@ -122,7 +122,7 @@ def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
             yield text, ""
         if row.verdict == Verdict.OPEN and row.detectable is not None:
             lift = percent(row.detectable)
-            yield f"With today's users a lift of {lift} is found in 8 of 10 cases.", ""
+            yield f"Smallest detectable lift today: {lift} (80 % power).", ""
     if row.guardrail is not None:
         yield (
             guardrail_text(row),
@@ -230,7 +230,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
         yield "users with lists without a variant", unlike, ""
     # Much more than the others is a warning.
     if weight := heaviest_weight(report.rows):
-        yield "group of users that weighs most", *weight
+        yield "largest share of variance from one user bucket", *weight
     yield "period", checks.period, ""
     if checks.notes:
         yield "note", "; ".join(checks.notes), ""

@@ -48,7 +48,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
         str, Option(metavar="SHARE:SHARE", help="Planned split of users, control first.")
     ] = "50:50"
     power: Annotated[
-        str, Option(metavar="SHARE", help="Share of experiments that find the lift.")
+        str, Option(metavar="SHARE", help="Power: share of experiments that find the lift.")
     ] = "80%"
 
 
@@ -68,12 +68,12 @@ def plan(
     streameval plan state -m ndcg@10    # what a daemon has saved
     ```
 
-    The spread between the users counted tells how many users are needed, and the new users of the
-    second half of the days how many days. `detectable` is the lift that so many users would find
-    today.
+    The spread between the users counted so far gives the users needed, and the new users per day
+    in the second half of the days gives the days needed. `detectable` is the smallest lift that
+    today's users would reveal.
 
-    With `fixed`, look once, when they have come; with `anytime`, look whenever you like. `if
-    adjusted`, fewer users are needed: by what they did before, as in `compare --since`.
+    With `fixed`, look once, when the users are there; with `anytime`, look as often as you like.
+    "if adjusted" uses pre-experiment data, as `compare --since` does, so it needs fewer users.
     """
     with as_usage_error(MetricError):
         goal = Goal(
@@ -186,7 +186,7 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         *[adjusted][:is_adjusted],
         TextColumn("days needed", lambda row: _days(*row), "right"),
         TextColumn(
-            "lift detectable today",
+            "smallest detectable lift today",
             lambda row: "unknown" if row[1].detectable is None else percent(row[1].detectable),
             "right",
         ),
@@ -196,13 +196,13 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
     yield (
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
-        "have come; anytime: look whenever you like."
+        "are there; anytime: look as often as you like."
     )
     if is_adjusted:
         half = first.days // 2
         yield (
-            f"if adjusted: users needed with `since`, by what they did in {half} "
-            f"day{'s' * (half != 1)} before."
+            f'"if adjusted" uses {half} day{"s" * (half != 1)} of pre-experiment data, so it needs '
+            "fewer users; set `since`."
         )
 
 
@@ -217,13 +217,13 @@ def _conditions(plans: Sequence[ExperimentPlan]) -> Iterator[str]:
     """What the days depend on: new users, as the same ones teach ever less."""
     new = plans[0].efforts[0].new_users
     if new:
-        yield f"days needed: if {pace_text(new)} go on to come, as in the second half of the days."
+        yield f"Days needed assume {pace_text(new)}, as in the second half of the days."
     for plan in plans:
         for effort in plan.efforts:
             if effort.users is not None and (effort.new_users, effort.days) == (0, None):
                 yield (
-                    f"{plan.metric}, {effort.method}: these users are not enough, however long: "
-                    f"{_needed(effort.users)} are needed."
+                    f"{plan.metric}, {effort.method}: out of reach without new users: "
+                    f"{_needed(effort.users)} users are needed."
                 )
 
 

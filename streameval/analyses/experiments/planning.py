@@ -31,7 +31,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         method: "fixed" for one look at the end, "anytime" for looks whenever you like.
         users: users of all variants together; None if nothing varies between users.
-        adjusted: users of all variants together if values are adjusted by what users did before;
+        adjusted: users of all variants together if values are adjusted by pre-experiment data;
             None with fewer than 2 days counted.
         days: days until they have come, if new users go on to come as in the second half of those
             counted; None if none come, and with fewer than 4 days counted.

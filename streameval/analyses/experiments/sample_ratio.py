@@ -21,7 +21,7 @@ ALARM: Final = 1000.0
 """Evidence at which a check raises an alarm."""
 
 MUCH: Final = 100.0
-"""Evidence at which something that is not judged is said to differ."""
+"""Evidence at which a note says that something without a verdict differs."""
 
 MOST_SHARED: Final = 0.01
 """Share of users in several variants that is accidental, for example by shared computers."""
@@ -33,7 +33,7 @@ _MOST_UNLIKE: Final = 0.01
 """Difference between arms in the share of users treated before that does not matter."""
 
 _SURE: Final = 3.0
-"""Standard errors beyond which such a difference is no chance."""
+"""Standard errors beyond which such a difference is not chance."""
 
 MOST_TIMES: Final = 2.0
 """Ratio of the shares of users with lists without a variant, from which on lists were lost: users
@@ -260,8 +260,8 @@ def treated_before(
 ) -> dict[str, TreatedBefore]:
     """The treatments of an experiment whose users, or control's, were treated before it.
 
-    If both arms hold as many of these users, they were assigned anew, and what they did before is
-    no effect of this assignment.
+    If both arms hold as many of these users, they were reassigned, and pre-experiment data
+    does not depend on this assignment.
 
     `arms`: users from `since` on, control first. `variants`: users of all variants at any time.
     """

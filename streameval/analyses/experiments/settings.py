@@ -160,7 +160,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def begins(self) -> date | None:
-        """The first day that counts: that of the first shares if `since` is not given."""
+        """The first day that counts: that of the first shares if `since` is missing."""
         return plans_of(self.shares)[0].since if self.since is None else self.since
 
     @property
@@ -204,8 +204,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
         if self.since is not None and any(day <= number_of_day(self.since) for day in self.changes):
             found = (
-                f"the shares changed up to {self.since}, so that other shares assigned the users "
-                "who came before; leave since out: it is then the day of the first shares."
+                f"the shares changed on or before {self.since}, so earlier users were assigned "
+                "under other shares; leave out since: it is then the day of the first shares."
             )
             raise ConfigError(where, "since", found)
         if self.begins is not None and self.until is not None and self.until < self.begins:
@@ -236,7 +236,7 @@ def experiment_problems(experiment: Experiment, stored: Kept) -> Iterator[Proble
     if problem := unknown_name_problem(experiment.label, stored.labels, "`labels`"):
         yield "experiment.label", f"{experiment.label!r} is {problem}"
     elif not compared:
-        yield "experiment.label", f"no metric is kept by {experiment.label!r}."
+        yield "experiment.label", f"no metric is counted by {experiment.label!r}."
     if (within := experiment.within) is not None:
         names = [name for name in (*stored.labels, *stored.segments) if name != experiment.label]
         if problem := unknown_name_problem(within, names, "`labels` and `segments`"):
@@ -256,7 +256,7 @@ def experiment_problems(experiment: Experiment, stored: Kept) -> Iterator[Proble
 def needs(experiment: Experiment, family: KeptFamily) -> list[ExperimentNeed]:
     """What a family with the variants of an experiment keeps: their users, which are checked.
 
-    If what they did before adjusts its values, the days before it: no segment divides them.
+    If pre-experiment data adjusts its values, the days before it: no segment divides them.
     """
     if family.segment not in {None, experiment.within} or experiment.label not in family.dimensions:
         return []
@@ -267,7 +267,7 @@ def needs(experiment: Experiment, family: KeptFamily) -> list[ExperimentNeed]:
 
 
 def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> PrePeriod | None:
-    """What is kept of the users of an experiment with these metrics: what they did before it.
+    """What is kept of the users of an experiment with these metrics: pre-experiment data.
 
     On a ramp, what they do in it, too. None if neither is needed.
     """

@@ -362,9 +362,7 @@ def check_segment(
     largest = max(evidence, report.checks.segment_evidence or 0.0)
     checks = replace(report.checks, segment_evidence=largest)
     if evidence >= ALARM > checks.ratio_evidence:
-        trouble = (
-            f"{worst}, although in all they are: compare within {segment} (--within {segment})"
-        )
+        trouble = f"{worst}, although the total is: compare within {segment} (--within {segment})"
         checks = replace(checks, trouble=(*checks.trouble, trouble))
     return in_words(report._replace(checks=checks).finalized())
 
@@ -422,9 +420,9 @@ class _Comparisons:
         # Days on which the shares of a ramp change; then users are compared by what assigned them.
         self._changes = experiment.changes
         if experiment.same_users:
-            self._unlike_users = "users are the same by design"
+            self._unlike_users = "the variants share their users by design"
         elif self._changes:
-            self._unlike_users = "users of a ramp have come for unlike times"
+            self._unlike_users = "on a ramp, users have been there for different times"
         # Variant -> its users and those of control with what they did before; empty if that adjusts
         # nothing.
         self._before: dict[str, UsersBefore] = {}
@@ -518,15 +516,15 @@ class _Comparisons:
         control, segment = self._experiment.control, self._experiment.within
         if self._changes:
             yield (
-                "on a ramp users are compared with those who came under the same shares; days by "
-                "themselves are not compared"
+                "on a ramp, users are compared only with users who came under the same shares; "
+                "single days are not compared"
             )
         shares = {row.variant: row.comparable for row in reversed(rows)}
         for name, share in sorted(shares.items()):
             if share is not None:
                 yield (
                     f"compared within {segment}: {percent(share)} of the lists of {control} and "
-                    f"{name} are in values that both have"
+                    f"{name} are in values that have both variants"
                 )
         for row in rows:
             if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= MUCH:
@@ -534,7 +532,7 @@ class _Comparisons:
                 yield (
                     f"users of {row.variant} come {percent(abs(row.lift))} {how} often than those "
                     f"of {control}: metrics per list compare different visits, so read "
-                    "lists_per_user and clicks_per_user with them"
+                    "lists_per_user and clicks_per_user alongside"
                 )
         one = self._arms[control]
         for name in self._treatments:
@@ -559,22 +557,22 @@ class _Comparisons:
             first = max(map(_first_day, begun))
             if NEVER > first > min(int(arm.audience.days.min()) for arm in begun):
                 yield (
-                    f"lists_per_user and clicks_per_user count from {date_of(first)} on: before, "
-                    "clicks at every rank were not kept by user"
+                    f"lists_per_user and clicks_per_user count from {date_of(first)} on: earlier "
+                    "clicks were not counted at every rank"
                 )
         for metric in metrics:
             if not metric.has_interval or self.has(judged_metric(metric)):
                 continue
             if metric.is_per_user:
-                reason = self._unlike_users or "users' means are not kept by event day"
+                reason = self._unlike_users or "means over users are not stored by event day"
                 yield f"{metric.text} is not compared: {reason}"
             elif self._lacks(metric):
                 yield (
-                    f"{metric.text} is not compared: users who came before were not counted by the "
-                    "shares that assigned them"
+                    f"{metric.text} is not compared: earlier users were not counted by the shares "
+                    "that assigned them"
                 )
             elif self.values:
-                yield f"{metric.text} is not compared: not counted by {segment}"
+                yield f"{metric.text} is not compared: it was not counted by {segment}"
 
     def moved_lifts(self, metrics: Sequence[Judged]) -> Iterator[str]:
         """That the lift of the newest day is not that of the days before.

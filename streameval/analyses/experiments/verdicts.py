@@ -68,7 +68,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
             compared within these; None if not.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
-        raw_lift: the lift before it was adjusted by what users did before; None if it is not.
+        raw_lift: the lift without the adjustment by pre-experiment data; None if not adjusted.
         known: share of the users of both arms who came in the days before; None if the
             lift is not adjusted.
         narrower: share of the width of the lift's interval that adjusting saves, below 0 if it is

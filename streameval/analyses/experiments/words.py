@@ -29,7 +29,7 @@ from streameval.inference.words import list_text, percent
 from streameval.statistics.intervals import Method
 
 FARTHEST: Final = 4
-"""How many times as many days as were counted are foretold."""
+"""Predictions go up to this many times the days counted."""
 
 _NOTHING: Final = "nothing to compare yet"
 
@@ -66,15 +66,15 @@ def _decision_text(found: VariantDecision, report: Report) -> str:
                 reasons.append("no primary metric is better yet")
             if found.open:
                 keeps = (
-                    "keep within their limits" if len(found.open) > 1 else "keeps within its limit"
+                    "stay within their limits" if len(found.open) > 1 else "stays within its limit"
                 )
-                reasons.append(f"it is open whether {list_text(found.open)} {keeps}")
+                reasons.append(f"it is not yet known whether {list_text(found.open)} {keeps}")
             elif guardrails:
                 reasons.append(guardrails)
         case Decision.DO_NOT_TRUST:
             reasons = ["a check of the experiment failed"]
             if not report.checks.trouble:
-                reasons = [_are(found.distrusted, "not to be trusted")]
+                reasons = [_are(found.distrusted, "not trustworthy")]
     return f"{found.variant}: {found.decision}: {'; '.join(reasons)}."
 
 
@@ -129,7 +129,7 @@ def closing(report: Report, experiment: Experiment) -> Iterator[str]:
     yield checks_line(report, experiment)
     yield from filter(None, (checks.period, checks.adjustment))
     if weight := heaviest_weight(rows):
-        yield f"The group of users that weighs most: {' '.join(weight)}."
+        yield f"Largest share of variance from one user bucket: {' '.join(weight)}."
     for note in checks.notes:
         yield f"Note: {note}."
     if checks.left_out:
@@ -243,12 +243,12 @@ def guardrail_text(row: Compared) -> str:
         return f"{row.variant} {verbs[verdict]} the guardrail of {limit}"
     yet = " yet" if verdict == GuardrailVerdict.OPEN else ""
     if row.within_limit and row.decision is not None:
-        yet += " by itself; kept for the decision"
+        yet += " on its own; kept for the decision"
     return f"{row.variant}, guardrail of {limit}: {verdict}{yet}"
 
 
 def heaviest_weight(rows: Sequence[Compared]) -> tuple[str, str] | None:
-    """The share of the group of users that weighs most, and of what; None if nothing varies.
+    """The largest share of variance from one user bucket, and of what; None if nothing varies.
 
     Example:
         >>> row = Compared(
@@ -257,12 +257,12 @@ def heaviest_weight(rows: Sequence[Compared]) -> tuple[str, str] | None:
         ...     heaviest=0.08,
         ... )
         >>> heaviest_weight([row])
-        ('8.0 %', 'of the uncertainty in ctr of b')
+        ('8.0 %', 'in ctr of b')
     """
     heaviest = max(rows, key=lambda row: row.heaviest, default=None)
     if heaviest is None or not heaviest.heaviest:
         return None
-    where = f"of the uncertainty in {heaviest.metric} of {heaviest.variant}"
+    where = f"in {heaviest.metric} of {heaviest.variant}"
     return percent(heaviest.heaviest), where
 
 
@@ -303,7 +303,7 @@ def _share_wrong(confidence: float) -> str:
 
 def _sentence(row: Compared, control: str) -> str:
     if row.verdict == Verdict.NOT_JUDGED:
-        return f"not judged: {row.segment} stands for events of other values, or of none."
+        return f"not judged: {row.segment} collects other or missing values."
     if row.verdict == Verdict.DO_NOT_TRUST:
         return row.reason or "do not trust this: a check of the experiment failed."
     if row.verdict == Verdict.NO_DIFFERENCE and row.largest_lift is not None:
@@ -355,21 +355,21 @@ def _open_clause(row: Compared, control: str) -> str:
         case OpenReason.NO_COMMON_DAY:
             return f"{row.variant} and {control} have no day in common."
         case OpenReason.NO_SPREAD:
-            return "all users are alike, so the error cannot be estimated."
+            return "all users have the same values, so the error cannot be estimated."
         case OpenReason.LIFT_OR_DIFFERENCE:
             more = f"more users of {row.variant} and {control} are needed"
             return f"{_lift_between(row)}, but the difference may be 0: {more}."
         case OpenReason.SKEWED:
             return (
                 f"a few large values decide {row.metric}, and the smaller variant has too few "
-                f"users to show them; it needs about {_times_as_many(row)} times as many, or the "
-                "values a cap, as in value_per_list(cap=100); of files, cap=p99.5."
+                f"users to show them. It needs about {_times_as_many(row)} times as many, or cap "
+                "the values: value_per_list(cap=100), or cap=p99.5 for files."
             )
         case OpenReason.FEW_USERS:
             groups = max((FEWEST_GROUPS + 1) / (row.shortfall or 1.0) - 1.0, 0.0)
             return (
-                f"those of the smaller variant are worth {groups:.1f} equally active ones, and "
-                f"{FEWEST_GROUPS} are needed: about {_times_as_many(row)} times as many users."
+                f"the smaller variant has {groups:.1f} equally active users' worth of data and "
+                f"needs {FEWEST_GROUPS}, about {_times_as_many(row)} times as many users."
             )
         case _:
             either = f"{row.variant} may be better or worse than {control}"
@@ -416,20 +416,20 @@ def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
 
 
 def outlook_text(row: Compared, precision: float) -> str:
-    """When the lift is known to a precision; empty if it is, or if nobody can say."""
+    """When the lift is known to a precision; empty if it is, or if no one can say."""
     outlook, left = row.outlook, row.days_left
     if outlook is None or left == 0:
         return ""
-    known = f"the lift is known to ±{percent(precision)}"
+    known = f"±{percent(precision)}"
     if left is None:
-        needed = f"about {outlook.users:,.0f} are needed"
-        return f"These users are not enough, however long: {needed} until {known}."
+        needed = f"about {outlook.users:,.0f} users"
+        return f"Without new users, {known} is out of reach: it needs {needed}."
     if left > FARTHEST * outlook.days:
-        when = f"in more than {FARTHEST * outlook.days:,} days"
+        far = f"more than {FARTHEST * outlook.days:,} days"
     else:
         days = max(1, math.ceil(left))
-        when = f"in about {days:,} day{'s' * (days > 1)}"
-    return f"If {pace_text(outlook.new_users)} go on to come, {known} {when}."
+        far = f"about {days:,} day{'s' * (days > 1)}"
+    return f"{known} is {far} away at {pace_text(outlook.new_users)}."
 
 
 def pace_text(new: float) -> str:

@@ -65,9 +65,9 @@ def gaps(
     streameval gaps state --by country    # what a daemon has saved, all partitions together
     ```
 
-    Bounds hold for all pairs of values together, so the worst and the best may be chosen for being
-    extreme. Events must name their users, in 256 groups. Values with too few users, `__missing__`
-    and `__other__` are shown and not compared.
+    Bounds hold for all pairs of values together, so they stay valid for the worst and the best,
+    which were picked for being extreme. Events must name their users. Values with too few users,
+    `__missing__` and `__other__` are shown but not compared.
     """
     with as_usage_error(SourceError, InvalidEventError):
         # The field is the only label.

@@ -43,8 +43,8 @@ from streameval.statistics.arrays import BoolArray, FloatArray
 from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
 
 _NOT_VALUES: Final = {
-    MISSING_LABEL: "It stands for lists without a value, which are no group.",
-    OTHER: "It stands for many values, which are no group.",
+    MISSING_LABEL: "It stands for lists without a value, which are not a group.",
+    OTHER: "It stands for many values, which are not a group.",
 }
 
 

@@ -166,7 +166,7 @@ class Folding:
 
     Attributes:
         values: kept values of each dimension, without those that are never folded.
-        series: kept combinations, likewise.
+        series: kept combinations, in the same order.
     """
 
     def __init__(self, options: FoldingOptions, dimensions: int) -> None:
@@ -490,5 +490,5 @@ class SliceActivity:
 
 
 def segment_of(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
-    """The dimension that is no label; None if all are."""
+    """The dimension that is not a label; None if all are."""
     return next((name for name in dimensions if name not in labels), None)

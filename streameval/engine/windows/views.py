@@ -36,7 +36,7 @@ class SliceTable(NamedTuple):
 
     Attributes:
         names: of its labels, then of its segment.
-        segment: the dimension that is no label; None without one.
+        segment: the dimension that is not a label; None without one.
         metrics: in the order of the configuration.
         table: a cell is a slice.
         labels: the label values of each cell with events, in their order.

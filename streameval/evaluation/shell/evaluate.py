@@ -72,12 +72,12 @@ def evaluate(
     ```
 
     With --config, -m replaces the metrics of that file and --by its labels; files on the command
-    line replace its [source], which may be missing then. Invalid records are left out and reported
-    on standard error. The exit status is 1 without a valid event, if most lines are not JSON
+    line replace its [source], which is then optional. Invalid records are left out and reported on
+    standard error. The exit status is 1 if there is no valid event, if most lines are not JSON
     objects, or if most records with interactions are invalid.
 
-    A folder, bucket or file with rows of `streameval.partials`, which any engine wrote, has the
-    readings of all its lists.
+    A folder, bucket or file with rows of `streameval.partials`, written by any engine, is read as
+    the lists that were counted.
 
     Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
     is an error that names the line.

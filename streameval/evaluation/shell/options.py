@@ -28,7 +28,7 @@ from streameval.statistics.user_key import UserHashKey
 MethodOption: TypeAlias = Annotated[
     Method | None,
     Option(
-        help="Whether verdicts hold for one planned look, or however often you look.",
+        help="Whether verdicts are valid for one planned look, or at every look.",
         show_default="fixed for files, anytime for states",
     ),
 ]
@@ -36,7 +36,7 @@ TextFormat: TypeAlias = Annotated[Literal["table", "json"], Option(help="Output 
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 ReportFormat: TypeAlias = Annotated[
     Literal["table", "json", "csv", "html"],
-    Option(help="Output format; html is one file that loads nothing, to send to a colleague."),
+    Option(help="Output format; html is one self-contained file to send to a colleague."),
 ]
 
 
@@ -49,7 +49,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             metavar="PATH...",
             help="JSON lines, parquet or CSV with one event per row: files (plain, .gz or .zst), "
             "folders, patterns, objects (s3://, gs://, az://); - is standard input (JSON lines). "
-            "All but `evaluate` also read stores of checkpoints ([state] path).",
+            "All commands except `evaluate` also read stores of checkpoints ([state] path).",
         ),
     ] = []
     metric: Annotated[
@@ -60,7 +60,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             metavar="FIELD=COLUMN",
             help="Column, or field of JSON lines, that holds FIELD of an event: for example "
-            "recommendations=shown, user=profile.id or rating=stars; rating= if no column is one. "
+            "recommendations=shown, user=profile.id or rating=stars; rating= if no column has it. "
             "May be repeated.",
         ),
     ] = []
@@ -81,7 +81,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     time: Annotated[
         str | None,
-        Option(help="Field of event time, for spans (--every) and what is compared by day."),
+        Option(help="Field of event time, for spans (--every) and comparisons by day."),
     ] = None
     time_unit: Annotated[TimeUnit | None, Option(help="Unit of event time.")] = None
     time_zone: Annotated[
@@ -96,8 +96,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     combine: Annotated[
         Combine | None,
         Option(
-            help="What several gains of an item in one list are together: the largest, or the sum, "
-            "so that a refund takes back its sale.",
+            help="How to combine several gains of an item in one list: the largest, or the sum, "
+            "so that a refund offsets its sale.",
             show_default="max",
         ),
     ] = None
@@ -113,13 +113,13 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Option(
             min=1,
-            help="Number of processes, which count row groups of parquet and files of CSV or JSON "
+            help="Number of processes to count row groups of parquet and files of CSV or JSON "
             "lines in parallel. The values do not depend on it.",
         ),
     ] = 1
     output: Annotated[
         Path | None,
-        Option("--output", "-o", help="Write the result to this file, not to standard output."),
+        Option("--output", "-o", help="Write the result to this file instead of standard output."),
     ] = None
     allow_invalid: Annotated[
         bool,
@@ -164,17 +164,17 @@ class PairOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of commands that join recommendations with a truth."""
 
     truth: Annotated[
-        str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
+        str | None, Option(help="(user, item) or (user, item, rating) rows, in the same forms.")
     ] = None
     exclude: Annotated[
         str | None,
-        Option(help="(user, item) rows that the lists leave out, such as items seen before."),
+        Option(help="(user, item) rows to leave out of the lists, such as items seen before."),
     ] = None
     form: Annotated[
         Form | None,
         Option(
-            help="Form of the files, where names and first lines do not tell: tables with named "
-            "columns, or trec_eval's results and qrels, or MIND's behaviors.",
+            help="Format of the files, if names and first lines do not tell: tables with named "
+            "columns, trec_eval's results and qrels, or MIND's behaviors.",
             show_default="by name",
         ),
     ] = None
@@ -182,20 +182,19 @@ class PairOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             metavar="NAME,...",
-            help="Names of the columns of text files whose first line has none, like "
-            "user,item,rating,time.",
+            help="Column names of text files without a header line, like user,item,rating,time.",
         ),
     ] = None
     delimiter: Annotated[
         str | None,
-        Option(help="Between the fields of text files, like ::.", show_default="tab, comma or ;"),
+        Option(help="Delimiter of fields in text files, like ::.", show_default="tab, comma or ;"),
     ] = None
     ties: Annotated[
         Ties | None,
         Option(
             help="Order of items with equal scores: earlier row first (the default), larger id "
             "first (the default for trec_eval's files), or smaller id first; worst puts larger "
-            "gains last, random shuffles, equally each time."
+            "gains last, random shuffles reproducibly."
         ),
     ] = None
 
@@ -219,8 +218,8 @@ class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
     users: Annotated[
         str | None,
         Option(
-            help="(user, label, ...) rows, for --by with --recommendations and --truth, where "
-            "neither has the label as a column."
+            help="(user, label, ...) rows for --by, if neither --recommendations nor --truth has "
+            "the label as a column."
         ),
     ] = None
 

@@ -121,7 +121,7 @@ def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
         yield _table(division, f"by {division.by}" if number else "")
     for metric in dict.fromkeys(entry.metric for entry in snapshot.series):
         for sentence in metric.naming:
-            yield Text(f"{metric.text}: {sentence}.")
+            yield Text(f"{sentence}.")
     estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
     if estimates:
         yield Text(CAUTION)

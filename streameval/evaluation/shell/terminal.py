@@ -126,7 +126,7 @@ def _csv_text(records: Iterable[Mapping[str, object]]) -> str:
     """CSV of records with the same keys; lists, which do not fit a cell, are left out.
 
     Floats are the shortest text that reads back equal, None is an empty cell. A text that a
-    spreadsheet would compute has an apostrophe before it: whoever chooses a label value must not
+    spreadsheet would compute has an apostrophe before it: the author of a label value must not
     choose what the reader of a report runs. JSON has each text as it is. Text is escaped on a
     terminal only, since programs read CSV.
     """
@@ -161,7 +161,7 @@ def _csv_cell(value: object) -> object:
 class Forms(NamedTuple):
     """A result in the formats of --format; each is made when it is written.
 
-    `csv`: none for a result that is no table. `others`: name of a format -> its text.
+    `csv`: none for a result that is not a table. `others`: name of a format -> its text.
     """
 
     table: Callable[[], Iterable[RenderableType | TextTable[Any]]]

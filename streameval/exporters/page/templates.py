@@ -52,7 +52,7 @@ def render(template: str, **values: object) -> str:
 
 
 def in_text(text: str) -> str:
-    """Text as HTML. Words that are written from right to left stand in a `<bdi>`.
+    """Text as HTML. Words that are written from right to left are wrapped in `<bdi>`.
 
     So a name in a sentence moves no number or word around it; characters that override the
     direction are shown escaped.

@@ -1,6 +1,6 @@
 """kafka-python, the default client of a group member.
 
-What needs more than its public names stands in this file: `_finish_rejoin` and `close_producer`.
+What needs more than its public names is in this file: `_finish_rejoin` and `close_producer`.
 """
 
 from __future__ import annotations

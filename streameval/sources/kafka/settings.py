@@ -314,7 +314,7 @@ def _checked(config: Mapping[str, Any], unfilled: Mapping[str, Any], path: str) 
         try:
             Path(config[key]).read_bytes()
         except (OSError, TypeError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no path"
+            reason = error.strerror if isinstance(error, OSError) else "it is not a path"
             problem = f"the file {unfilled[key]!r} cannot be read ({reason})."
             raise ConfigError(path, key, problem) from error
     servers = config.get("bootstrap_servers", "localhost")

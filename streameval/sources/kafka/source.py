@@ -127,7 +127,7 @@ class KafkaSource:
 
     @property
     def status(self) -> SourceStatus:
-        """Ends at most a second old; trouble also if only some records cannot be read.
+        """Ends at most a second old; trouble even if only some records cannot be read.
 
         A topic has no end. Recoveries are those of the watchdog: "seek", "rejoin".
         """

@@ -96,8 +96,8 @@ def match(
     """Check the ids of many lists with their interactions, and find the hits.
 
     A row is odd if its list is not a list or tuple, its interactions are not a list, tuple, set or
-    dict, an id is no built-in id of the kind, a gain is no built-in number up to 2^1000, or, unless
-    `sound`, an id is padding, or two or more interactions in order are all marks (0 and 1).
+    dict, an id is not a built-in id of the kind, a gain is not a built-in number up to 2^1000, or,
+    unless `sound`, an id is padding, or two or more interactions in order are all marks (0 and 1).
 
     Args:
         lists: one list of item ids per row.
