@@ -146,7 +146,7 @@ _FEWEST: Final = 10
 """Number of interactions below which there is no advice."""
 
 _MANY: Final = 0.2
-"""Share of interactions above which users without a list are no exceptions."""
+"""Share of interactions above which users without a list are not exceptions."""
 
 
 class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Previews: what of a record may stand in a message, a log line or on the page.
+"""Previews: what of a record may be quoted in a message, a log line or on the page.
 
 `[log] previews = false` hides all of them, for the rest of the process. Every message that quotes
 a record takes the quotation from here.
@@ -22,7 +22,7 @@ _WORD: Final = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class _Setting:
-    """Whether previews are hidden, and the words of the configuration, which are no data."""
+    """Whether previews are hidden, and the words of the configuration, which are not data."""
 
     hidden = False
     words: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ def are_hidden() -> bool:
 
 
 def preview(value: object) -> str:
-    r"""A value of a record as it may stand in a message: short JSON, or the beginning of bytes.
+    r"""A value of a record as messages may quote it: short JSON, or the beginning of bytes.
 
     Where previews are hidden, it is what kind of value it is.
 

@@ -109,7 +109,7 @@ class _MetricBoards:
         )
 
     def metric(self) -> Dashboard:
-        """One metric: cut-offs, yesterday, windows, segments; and what is no mean."""
+        """One metric: cut-offs, yesterday, windows, segments; and what is not a mean."""
         names = self._names
         mean = self._quotient()
         yesterday = Panel(
@@ -135,7 +135,7 @@ class _MetricBoards:
             variables.append(Variable("segment", about, names.segments))
             rows.append(PanelRow("Segments", _wide([*self._by_segment()])))
         if names.gauges:
-            about = "Values that are no sums and counts."
+            about = "Values that are not sums and counts."
             variables.append(Variable("property", about, names.gauges))
             rows.append(PanelRow("Properties of all lists", [self._property()]))
         return Dashboard("metric", "one metric", "One metric in depth.", variables, rows)

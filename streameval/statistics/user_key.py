@@ -63,7 +63,7 @@ class UserHashKey:
             return
         if not isinstance(given, str) or not _SECRET.fullmatch(text):
             # Not quoted: it may be a key.
-            raise MetricError(f"{NAME}: a key stands in no configuration and no call; {_HOW}.")
+            raise MetricError(f"{NAME}: a key must not be in a configuration or a call; {_HOW}.")
         self._place = text
         self.fingerprint, self._words = _read(text, environment)
 
@@ -139,10 +139,10 @@ def saved_key(fingerprint: object) -> UserHashKey:
     """The key of saved data, by its fingerprint alone: what others wrote names no file to read.
 
     Raises:
-        ValueError: it is no fingerprint.
+        ValueError: it is not a fingerprint.
     """
     if not isinstance(fingerprint, str) or _FINGERPRINT.fullmatch(fingerprint) is None:
-        raise ValueError(f"{NAME}={fingerprint!r:.60} is no fingerprint")
+        raise ValueError(f"{NAME}={fingerprint!r:.60} is not a fingerprint")
     return UserHashKey(fingerprint)
 
 

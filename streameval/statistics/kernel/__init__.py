@@ -139,7 +139,7 @@ def match_codes(lists: Ragged, interactions: Ragged, depth: int, *, every: bool)
 def block_lines(block: bytes, start: int, first: int) -> tuple[LineBlock, Sequence[int], int]:
     r"""The lines of a block that are not blank, their numbers, and the number of the next line.
 
-    A line ends with a newline; what follows the last one is no line.
+    A line ends with a newline; what follows the last one is not a line.
 
     Args:
         block: the bytes.
