@@ -69,34 +69,35 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is counted, from where and to where; a metric and `source` are required.
 
-    A file has a table for each analysis besides: see `configuration`.
+    A file also has a table for each analysis: see `configuration`.
 
     Attributes:
-        metrics: metrics kept for all labels, segments and windows, for example "ndcg@10".
+        metrics: metrics for all labels, segments and windows, for example "ndcg@10".
         source: origin of the records.
-        metric: metrics kept for some labels, segments or windows only, one table each.
+        metric: metrics for only some labels, segments or windows, one table each.
         labels: fields of a record whose values split every metric.
         segments: fields that split every metric in addition to the labels, one at a time.
-        label_cap: most values of a label or segment with their own series, besides `label_values`.
+        label_cap: most values of a label or segment with their own series, apart from those in
+            `label_values`.
         label_values: label or segment -> values that always have their own series.
         max_series: most combinations of label values for each family of series; at most 65,536.
         labels_idle: values without an event for longer are hidden.
-        windows: spans of event time besides the lifetime.
-        dedup: event time for which event ids are remembered; None counts duplicates.
+        windows: spans of event time to report, in addition to the lifetime.
+        dedup: event time for which event ids are remembered; None: duplicates count.
         max_ahead: an event further ahead of its log's clock must be confirmed by later ones.
         catalog: number of items, or a file of their ids, one per line.
         popularity: number of users who interacted with each item before.
         similarity: similarity of pairs of items.
-        attributes: name -> what items are, such as genres, one table each: [attributes.genre].
-        examination: chance that users look at rank 1, 2, ..., for example [1, 0.6, 0.4]; deeper
-            ranks have the last one.
-        user_key: where the key of the hash of users is: "${file:PATH}" or "${NAME}"; None for a
-            hash that anybody with a list of ids can recompute.
+        attributes: name -> attribute of items, such as genres, one table each: [attributes.genre].
+        examination: chance that users look at rank 1, 2, ..., for example [1, 0.6, 0.4]; the last
+            value also applies to deeper ranks.
+        user_key: where the key for hashing users is: "${file:PATH}" or "${NAME}"; None: a hash
+            that anyone with a list of ids can recompute.
         depth: ranks kept, 0 for whole lists; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
-        intervals: confidence intervals by user group; None: no intervals.
-        time_zone: zone whose days experiments and changes count, for example "Europe/Berlin"; None:
-            UTC. Windows and panes do not depend on it.
+        intervals: confidence intervals, by user bucket; None: no intervals.
+        time_zone: time zone of the days of experiments and changes, for example "Europe/Berlin";
+            None: UTC. Windows and panes do not depend on it.
         event: fields of a record.
         registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.

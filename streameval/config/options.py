@@ -121,7 +121,7 @@ class WebOptions(_Table, frozen=True, kw_only=True):
 
 
 class WindowsOptions(_Table, frozen=True, kw_only=True):
-    """Spans of event time besides the lifetime.
+    """Spans of event time to report, in addition to the lifetime.
 
     Attributes:
         spans: for example "5m", "1h", "7d": multiples of `pane`, above 2h of an hour. The text as
@@ -154,7 +154,7 @@ class WindowsOptions(_Table, frozen=True, kw_only=True):
 
 
 class MetricOptions(_Table, frozen=True, kw_only=True):
-    """A metric that is kept for some labels, windows or segments only.
+    """A metric for only some labels, windows or segments.
 
     Attributes:
         name: for example "item_coverage@10".
@@ -282,7 +282,7 @@ class TierOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class AttributeOptions(_Table, frozen=True, kw_only=True):
-    """What items are, for metrics with `by` or `among`: genres, providers, tiers.
+    """An attribute of items, for metrics with `by` or `among`: genres, providers, tiers.
 
     Attributes:
         path: a file of "item,value" lines, several for an item with several values; plain, .gz or

@@ -59,11 +59,11 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         interactions: what the user did: ids, id -> gain, or objects.
         interaction_item: an object's item id in interactions.
         gain: an object's gain; 1 if absent.
-        gains: gains in a list of their own, one for each interaction that is an id; each counts 1
-            if absent or null. None: there is no such field.
+        gains: gains in a separate list, one for each interaction that is an id; 1 if absent or
+            null. None: there is no such field.
         type: an object's type of interaction.
-        types: type -> gain of an interaction of that type without a gain of its own; other types
-            do not count, and one without a type is invalid. None counts each type alike.
+        types: type -> gain of interactions of that type without an explicit gain. Other types do
+            not count, and an interaction without a type is invalid. None: all types count alike.
         combine: gain of several interactions with one item: the largest, or the sum.
         user: who saw the list; unknown if absent, null or empty.
         time: event time.
@@ -71,13 +71,13 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             converted to it.
         event_id: identity of the event.
         positions: ranks of the items; 1, 2, 3, ... if absent.
-        scores: scores in a list of their own.
+        scores: scores in a separate list.
         baseline: another recommender's list.
         history: items that the user knew before the list; unknown if absent or null.
         per_item: name -> path of a list with one number, word or null for each item shown, such as
-            the chance with which it was shown.
+            its propensity.
         rankers: name -> path of the list of a ranker that was not shown, as in recommendations.
-            Each list is counted for itself, with the label `ranker`; see
+            Each list is counted separately, with the label `ranker`; see
             docs/how-to/shadow-rankers.md.
         labels: label or segment -> path, if its field has another name.
         ids: "string" (JSON integers become their decimal text) or "integer".

@@ -45,7 +45,7 @@ _TEXTS: Final = {
         "lifetime only. A producer's clock is wrong."
     ),
     "clock_jumps_total": (
-        "Times that a partition's clock came to be ahead of this machine's by more than max_ahead: "
+        "Times that a partition's clock ran ahead of this machine's by more than max_ahead: "
         "most of its newest voters have a wrong clock, or this machine has."
     ),
     "events_duplicate_total": "Duplicate events by their id; they are in no metric.",

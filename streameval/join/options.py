@@ -118,10 +118,10 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         item: path of the item's id.
         time: path of event time; None: as in [event].
         time_unit: unit of event time; None: as in [event].
-        event_id: path of its id, by which it counts once for its key; of several the earliest.
+        event_id: path of its id; of several records with one id and key, only the earliest counts.
         type: path of its type, for example "click".
-        gain: path of its worth; else its type says that.
-        types: type -> worth; other types do not count.
+        gain: path of its gain; without one, its type determines the gain.
+        types: type -> gain; other types do not count.
         ignore: types that do not count.
     """
 
@@ -178,8 +178,8 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         interactions: streams of interactions.
         key: "request_id": an interaction names its list; "user_item": it belongs to the latest
             list that showed the item to the user.
-        request_id: path of the id in impressions, by which one counts once (of several the
-            earliest); None: "request_id" with that key.
+        request_id: path of the id in impressions; of several with one id, only the earliest
+            counts. None: "request_id" with that key.
         window: longest time from a list to an interaction that counts.
         lateness: a record further behind its log's clock is late; one as far ahead is accepted.
         idle_timeout: stop waiting for a log without records for this long, by the wall clock;
@@ -187,7 +187,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         combine: gain of several interactions with one item: the largest, or the sum.
         per: labels by which "user_item" attributes separately.
         max_open: most records that may wait in each partition.
-        max_bytes: their largest size in memory, approximately.
+        max_bytes: most bytes of memory that they may take, approximately.
     """
 
     impressions: str | list[str]

@@ -85,11 +85,11 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
             the daemon reads all partitions in its own group `<group>-<random>`.
         member: unique name of this member of the group (static membership): a restart within
             session_timeout_ms moves no partition. Needs [state]. ${NAME} is taken from the
-            environment. Without it, a process that alone uses the folder of its state has a name
-            that is kept there.
+            environment. Without it, a process that is the only user of its state folder stores a
+            name there.
         start: "earliest", "latest", or an ISO-8601 time with offset.
         kafka: `client` ("kafka-python" or "confluent"), and settings in kafka-python's names, with
-            dots or underscores; what the client does not know, it refuses.
+            dots or underscores; unknown settings are refused.
     """
 
     topics: Annotated[list[str], Meta(min_length=1)]

@@ -34,10 +34,10 @@ LARGEST_OF_USER: Final = 2.0**20
 
 
 class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of confidence intervals by user group.
+    """Settings of confidence intervals, computed from user buckets.
 
     Attributes:
-        groups: number of user groups.
+        groups: number of user buckets.
         confidence: share of experiments whose interval covers the truth.
         precision: relative half width at which an anytime interval is tightest.
 
@@ -86,7 +86,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         high: upper bound.
         confidence: how often such an interval covers the truth.
         kind: the method: "fixed", "anytime" or "pointwise".
-        groups: effective number of user groups.
+        groups: effective number of user buckets.
 
     Example:
         >>> from streameval import Accumulator

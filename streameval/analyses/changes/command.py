@@ -97,7 +97,7 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     accepted: Annotated[
         list[str],
         Option(
-            metavar="DATE", help="Day from which on a change is the new normal. May be repeated."
+            metavar="DATE", help="Day on which a change became the new normal. May be repeated."
         ),
     ] = []
     ignore: Annotated[

@@ -34,14 +34,15 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         metrics: the metrics to watch; empty: all with intervals.
-        label: label whose values are watched besides the total; None: only the total.
+        label: label whose values are watched in addition to the total; None: only the total.
         against: what values of the label are compared with: "weeks", "others" or a value. The
             total is compared with weeks.
         tolerate: relative change that does not count.
-        once_in: how long chance alone takes for an alarm, over all series: whole days, like "91d".
+        once_in: chance alone raises at most one alarm in this time, over all series: whole days,
+            like "91d".
         mix: segment by which the audience is held constant; None: it is not.
-        rollouts: label whose new values are suspects, like a model; None: none.
-        accepted: days from which on a change is the new normal.
+        rollouts: label whose new values are suspects, like a model; None: no suspects.
+        accepted: days on which a change became the new normal.
         ignore: days that count nowhere, like "2026-12-24", or from one to another, both inclusive,
             like "2026-12-24/2027-01-01".
 

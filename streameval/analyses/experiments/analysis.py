@@ -34,12 +34,12 @@ _COMPARED: Final = (
     (
         "groups_effective",
         "groups",
-        "Effective number of user groups of the smaller arm; below 12 there are no bounds.",
+        "Effective number of user buckets of the smaller arm; below 12 there are no bounds.",
     ),
     (
         "heaviest_group_ratio",
         "heaviest",
-        "Largest share of the variance in one user group; much above 1 / groups, few users decide.",
+        "Largest share of variance from one user bucket; far above 1 / groups, few users decide.",
     ),
     (
         "adjusted_ratio",

@@ -56,7 +56,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         ratio_evidence: e-value against the planned split of users; 1 if users are the same.
         shared: share of users in several variants.
         shared_evidence: e-value against `shared` being accidental; 1 if users are the same.
-        same_users: whether users meet several variants by design.
+        same_users: whether users see several variants by design.
         anonymous: largest share of lists without a user id in any variant.
         left_out: values of the label that are not variants of the experiment.
         trouble: reasons not to trust any verdict, one sentence each.

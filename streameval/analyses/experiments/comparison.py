@@ -59,7 +59,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         evidence: e-value against "no difference", up to 1e300: 1 means no evidence; without a
             difference, at most one of 20 experiments ever reaches 20, however often you look.
         p_value: p-value of "no difference"; 1 / evidence for the method "anytime".
-        groups: effective number of user groups, the smaller of both arms.
+        groups: effective number of user buckets, the smaller of both arms.
         heaviest: largest share of the variance from one user group; 0 if nothing varies.
         shortfall: how many times as many users the smaller arm needs for a verdict; None if it has
             enough, or an arm has no value.

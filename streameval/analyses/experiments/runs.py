@@ -268,28 +268,28 @@ def compare(  # noqa: PLR0913  each is an option
         names: names of the runs, the control first; by default those of their files, else
             "control", "treatment", "treatment 2", ...
         against: for two accumulators: the metric of control, if it is another one in the same unit,
-            for two policies that one log judges.
+            to judge two policies by one log.
         label: field whose values are the variants; "variant" by default.
-        by: field whose values are segments, each of which is compared, too.
-        within: field within whose values variants are compared, for users who are assigned by it;
-            it must not be what a variant changes.
+        by: field within each of whose values variants are also compared.
+        within: field within whose values variants are compared, if users are assigned by it; it
+            must be a field that variants do not change.
         baseline: variant that the others are compared with; "control" by default.
         primary: metrics that decide; several share the error.
         guardrails: metric -> largest accepted loss, like {"ctr": -0.01}.
         shares: planned share of the users of each variant; even by default.
         same_users: whether users see several variants by design.
-        untreated_before: whether nobody was treated before `since`, although users had the label of
-            a treatment.
+        untreated_before: whether no user was treated before `since`, although some had a
+            treatment's label.
         method: "fixed" for one planned look; "anytime" holds however often you look.
         looks: how often you look at this experiment; without `look`, bounds hold at any number.
-        look: number of this look, from 1, if all `looks` are planned, at equal distances: bounds
-            are then hardly wider than those of one look.
+        look: number of this look, from 1, if all `looks` are planned at equal distances. Bounds
+            are then hardly wider than those of a single look.
         confidence: share of verdicts and bounds that are right; 0.95 by default.
         precision: smallest lift that matters; 0.02 by default.
         since: first day to compare.
         until: last day to compare.
-        pre_period: days before `since` whose clicks and lists of each user adjust the values; 28 by
-            default, 0 adjusts nothing.
+        pre_period: days before `since` whose clicks and lists adjust the values (CUPED); 28 by
+            default, 0 for no adjustment.
         exclude: the items of each user to leave out of the lists.
         reading: arguments of `evaluate`: columns, ties, catalog, config, ...
 

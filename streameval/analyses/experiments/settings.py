@@ -120,20 +120,20 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         label: label whose values are the variants.
         control: the value to compare with.
-        since: first day that counts, also for the checks of users; None: that of the first
-            shares, if these have dates, else all.
-        until: last day that counts; None: all.
+        since: first day that counts, also in the checks of users; None: the day of the first
+            shares if they have dates, else all days.
+        until: last day that counts; None: all days.
         shares: planned share of users of each variant, in any unit; empty: equal. A list for a
             ramp: the shares of new users from the day `since` of each entry.
         primary: metrics that decide; they share the error rate.
         guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
-        same_users: whether users meet several variants by design.
-        within: field, a segment or label, within whose values variants are compared: for variants
-            whose users are assigned by it. It must not be what a variant changes.
-        pre_period: days before `since` whose clicks and lists of each user adjust the values, up to
-            366; 0 adjusts nothing.
-        untreated_before: whether nobody was treated before `since`, although users had the label
-            of a treatment: they were assigned in advance, as for an A/A test.
+        same_users: whether users see several variants by design.
+        within: segment or label within whose values variants are compared, if users are assigned
+            by it. It must be a field that variants do not change.
+        pre_period: days before `since` whose clicks and lists adjust the values (CUPED), up to
+            366; 0 for no adjustment.
+        untreated_before: whether no user was treated before `since`, although some had a
+            treatment's label: they were assigned in advance, as for an A/A test.
 
     Raises:
         ConfigError: a value does not have its type.

@@ -38,7 +38,7 @@ from streameval.statistics.intervals import Intervals, Kind
 
 
 class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A gap that is watched.
+    """A gap to watch.
 
     Attributes:
         by: label or segment whose values are compared.
