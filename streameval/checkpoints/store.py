@@ -228,6 +228,11 @@ class Found(msgspec.Struct, kw_only=True):
     damaged: Sequence[str] = ()
 
 
+def skipped(location: Location, error: DamagedStateError) -> str:
+    """Why an older checkpoint counts instead of a damaged one."""
+    return f"offset {location.offset:,} is skipped: {error.what}: {error.problem}"
+
+
 class Store:
     """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
 
@@ -440,20 +445,26 @@ class Store:
         damaged = listing.damage(place)
         for location in locations:
             try:
-                saved = self.read(location)
+                saved = self.read_valid(location)
             except DamagedStateError as error:
-                problem = f"{error.what}: {error.problem}"
-            except FileNotFoundError as error:
-                if location not in self.listing().places.get(place, ()):
-                    raise
-                problem = f"{error}: it is missing"
+                self._damaged.add(location)
+                damaged.append(skipped(location, error))
             else:
                 # Its writer may have been killed before it was durable.
                 self._storage.sync(location.key.rpartition("/")[0])
                 return Found(saved=saved, damaged=damaged)
-            self._damaged.add(location)
-            damaged.append(f"offset {location.offset:,} is skipped: {problem}")
         return Found(saved=None, damaged=damaged)
+
+    def read_valid(
+        self, location: Location, needs: Callable[[Entry], bool] = lambda _: True
+    ) -> SavedCheckpoint:
+        """`read`, where a file that is missing though the checkpoint is listed is damage."""
+        try:
+            return self.read(location, needs)
+        except FileNotFoundError as error:
+            if location not in self.listing().places.get(location.place, ()):
+                raise
+            raise DamagedStateError(str(error), "it is missing") from error
 
     def read(
         self, location: Location, needs: Callable[[Entry], bool] = lambda _: True

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Final, NamedTuple
 
 from streameval.checkpoints.format import Claim, Entry, Header, Place
 from streameval.checkpoints.restore import offsets_saved, resume
-from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store
+from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store, skipped
 from streameval.config.config import Config, without_formats
 from streameval.config.pipeline import new_ingest, with_saved_depth
 from streameval.config.states import newest_identities, other_counting
@@ -228,19 +229,17 @@ class StoreReader:
                 return None
             if location not in self._refusals:
                 try:
-                    saved = self._store.read(location, lambda entry: self._needs(place, entry))
+                    needs = partial(self._needs, place)
+                    saved = self._store.read_valid(location, needs)
                 except DamagedStateError as error:
-                    self._refusals[location] = _damage(location, error)
+                    self._refusals[location] = _Refusal(skipped(location, error), damaged=True)
                 except StateVersionError as error:
                     self._refusals[location] = _Refusal(str(error).rstrip("."), damaged=False)
-                except FileNotFoundError as error:
+                except FileNotFoundError:
+                    # Superseded since the listing, which is old where there is much to read. What
+                    # is shown stays until the next look.
                     listed = self._store.listing().places.get(place, ())
-                    if location not in listed:
-                        # Superseded since the listing, which is old where there is much to read.
-                        # What is shown stays until the next look.
-                        return self._newest(place, listed) if shown is None else None
-                    problem = f"offset {location.offset:,} is skipped: {error}: it is missing"
-                    self._refusals[location] = _Refusal(problem, damaged=True)
+                    return self._newest(place, listed) if shown is None else None
                 else:
                     return location, saved
             if not self._refusals[location].damaged:
@@ -280,7 +279,7 @@ class StoreReader:
             try:
                 problem = self._load(location, saved)
             except DamagedStateError as error:
-                self._refusals[location] = _damage(location, error)
+                self._refusals[location] = _Refusal(skipped(location, error), damaged=True)
                 read = self._newest(location.place, locations)
                 continue
             if problem is not None:
@@ -352,8 +351,3 @@ class StoreReader:
 
 def _partition(place: Place) -> Partition:
     return Partition(place.topic, place.number)
-
-
-def _damage(location: Location, error: DamagedStateError) -> _Refusal:
-    problem = f"offset {location.offset:,} is skipped: {error.what}: {error.problem}"
-    return _Refusal(problem, damaged=True)
