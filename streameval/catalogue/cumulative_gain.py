@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import numpy as np
 
 from streameval.catalogue.signature import Percentiles, Span
-from streameval.events.event import LARGEST_GAIN
+from streameval.events.gains import LARGEST_GAIN
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitrows import Total
 

@@ -9,17 +9,15 @@ from streameval.events.batch import (
     columns_of,
 )
 from streameval.events.event import (
-    LARGEST_GAIN,
     LARGEST_RANK,
-    Combine,
     Event,
     Id,
     Interaction,
     Interactions,
-    combine_gains,
     combine_interactions,
     plain,
 )
+from streameval.events.gains import LARGEST_GAIN, Combine, combine_gains
 
 __all__ = [
     "LARGEST_GAIN",

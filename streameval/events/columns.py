@@ -14,12 +14,12 @@ from streameval.events import (
     Batch,
     Combine,
     Interaction,
-    combine_gains,
     combine_interactions,
 )
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
 from streameval.events.batch import BoolArray, check_lengths, unequal_error
 from streameval.events.errors import InvalidEventError
+from streameval.events.gains import reduce_gains
 from streameval.events.per_item import item_values
 from streameval.events.ragged import (
     Array,
@@ -256,17 +256,13 @@ def _with_gains(
     again = alike & entries[order][1:]
     if not again.any():
         return GradedIds(ragged, interactions.names, gains), None
-    starts = np.flatnonzero(np.append(True, ~again))
+    groups = np.empty_like(order)
+    groups[order] = np.append(0, np.cumsum(~again))
+    first, combined, hides_loss = reduce_gains(groups, gains, columns.combine)
+    gains[first] = combined
     hidden_losses = np.zeros(len(ragged), np.bool_)
-    combined = gains[order[starts]]
-    for group in np.flatnonzero(np.diff(np.append(starts, order.size)) > 1).tolist():
-        stop = starts[group + 1] if group + 1 < starts.size else order.size
-        rows = order[starts[group] : stop]
-        by_item, hides_loss = combine_gains(((0, gain) for gain in gains[rows]), columns.combine)
-        combined[group] = by_item[0]
-        hidden_losses[list_indices[rows[0]]] |= hides_loss
-    gains[order[starts]] = combined
-    stay = np.sort(order[starts])
+    hidden_losses[list_indices[first[hides_loss]]] = True
+    stay = np.sort(first)
     lengths = np.bincount(list_indices[stay], minlength=len(ragged))
     once = Ragged.of_lengths(ragged.values[stay], lengths)
     return (

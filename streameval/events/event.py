@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from streameval.events.errors import InvalidEventError
+from streameval.events.gains import Combine, CombinedGains, combine_gains
 from streameval.events.per_item import PerItem
 
 Id: TypeAlias = str | int
@@ -45,10 +45,6 @@ def plain(item: Id) -> Id:
 
 LARGEST_RANK = 2**31 - 1
 """Largest position, cut-off and list length, so that tables of ranks fit into integers."""
-
-
-LARGEST_GAIN = 2.0**1000
-"""Largest absolute gain, so that sums of gains stay finite."""
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False):
@@ -120,46 +116,6 @@ def gains_of_type(typed: Iterable[Interaction], name: str) -> dict[Id, float]:
     return combine_gains((each.item, each.gain) for each in typed if each.type == name).by_item
 
 
-Combine: TypeAlias = Literal["max", "sum"]
-"""What several gains of one item in one list are together: the largest of them, or their sum."""
-
-
-class CombinedGains(NamedTuple):
-    """One gain for each item of a list.
-
-    Attributes:
-        by_item: item -> gain.
-        hides_loss: whether the largest gain of an item is above 0, and another one below 0.
-    """
-
-    by_item: dict[Id, float]
-    hides_loss: bool
-
-
-def combine_gains(gains: Iterable[tuple[Id, float]], how: Combine = "max") -> CombinedGains:
-    """Combine the gains of each item.
-
-    Example:
-        >>> sale_and_refund = [("tea", 30.0), ("milk", 2.0), ("tea", -30.0)]
-        >>> combine_gains(sale_and_refund)
-        CombinedGains(by_item={'tea': 30.0, 'milk': 2.0}, hides_loss=True)
-        >>> combine_gains(sale_and_refund, "sum").by_item
-        {'tea': 0.0, 'milk': 2.0}
-    """
-    if how == "sum":
-        several: dict[Id, list[float]] = {}
-        for item, gain in gains:
-            several.setdefault(item, []).append(gain)
-        sums = {item: _sum(of_item) for item, of_item in several.items()}
-        return CombinedGains(sums, hides_loss=False)
-    largest, hides_loss = dict[Id, float](), False
-    for item, gain in gains:
-        if (other := largest.setdefault(item, gain)) != gain:
-            smaller, largest[item] = min(other, gain), max(other, gain)
-            hides_loss = hides_loss or smaller < 0 < largest[item]
-    return CombinedGains(largest, hides_loss)
-
-
 def combine_interactions(
     interactions: Sequence[Interaction], how: Combine
 ) -> tuple[CombinedGains, tuple[Interaction, ...]]:
@@ -174,8 +130,3 @@ def combine_interactions(
     pairs: Any = (((each.item, each.type), each.gain) for each in interactions)
     by_type: Mapping[Any, float] = combine_gains(pairs, how).by_item
     return combined, tuple(Interaction(item, gain, kind) for (item, kind), gain in by_type.items())
-
-
-def _sum(gains: Sequence[float]) -> float:
-    """The sum, rounded once and limited to the largest gain."""
-    return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))

@@ -1,4 +1,4 @@
-"""The rules of a join on integer codes: copies, the list of an interaction, and combined gains.
+"""The rules of a join on integer codes: copies, and the list of an interaction.
 
 A function of the rows: their order decides nothing. The daemon and `streameval.attribution` call
 it.
@@ -9,18 +9,14 @@ All columns are numpy arrays of one value per row. A code is an integer from 0, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.events import LARGEST_GAIN, Id
+from streameval.events import Id
 from streameval.events.ragged import Ragged
-from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
-
-_EXACT = 2.0**53
-"""Sums of integers up to this are exact in float64."""
+from streameval.statistics.arrays import BoolArray, IntArray
 
 
 class Contents(NamedTuple):
@@ -248,35 +244,6 @@ def last_touches(
     )
     hit = touched >= 0
     return queries[hit], rows[touched[hit]]
-
-
-def reduce_gains(
-    groups: IntArray, gains: FloatArray, how: Literal["max", "sum"]
-) -> tuple[IntArray, FloatArray]:
-    """The combined gain of each group: the largest, or the exact sum, rounded once and limited.
-
-    Returns:
-        A row of each group, by the code of the group, and the group's gain.
-
-    Example:
-        >>> rows, gains = reduce_gains(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]), "sum")
-        >>> rows.tolist(), gains.tolist()
-        ([1, 0], [5.0, 3.0])
-    """
-    if not groups.size:
-        return np.zeros(0, np.int64), np.zeros(0)
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(groups[order]) != 0)))
-    ordered = gains[order]
-    if how == "max":
-        return order[starts], np.maximum.reduceat(ordered, starts)
-    whole = np.abs(ordered).max() * ordered.size < _EXACT and (ordered == np.rint(ordered)).all()
-    combined = np.add.reduceat(ordered, starts)
-    if not whole:
-        ends = np.append(starts[1:], ordered.size)
-        for group in np.flatnonzero(ends - starts > 2).tolist():
-            combined[group] = math.fsum(ordered[starts[group] : ends[group]].tolist())
-    return order[starts], np.clip(combined, -LARGEST_GAIN, LARGEST_GAIN)
 
 
 def are_in_lists(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:

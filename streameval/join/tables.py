@@ -27,6 +27,7 @@ from streameval.events.arrow import (
 )
 from streameval.events.errors import DamagedStateError, InvalidEventError, UsageError
 from streameval.events.extras import import_extra
+from streameval.events.gains import reduce_gains
 from streameval.events.problems import check_types
 from streameval.events.ragged import IdColumn, Ragged, matrix_column
 from streameval.events.rules import RESERVED
@@ -41,7 +42,6 @@ from streameval.join.kernel import (
     last_touches,
     latest_lists,
     list_content,
-    reduce_gains,
     tuple_codes,
 )
 from streameval.join.options import FOREVER, Key, OutcomeCounts
@@ -564,7 +564,7 @@ class _Join:
         gains, items = _numbers(self.reports["gain"])[acts], self._items[acts]
         width = int(self._items.max(initial=0)) + 1
         groups = of * width + items
-        first, combined = reduce_gains(groups, gains, self._rule.combine)
+        first, combined, _ = reduce_gains(groups, gains, self._rule.combine)
         counts = np.bincount(of[first], minlength=rows.size)
         offsets = np.concatenate(([0], np.cumsum(counts)))
         part = table if rows.size == table.num_rows else table.take(rows)
@@ -585,9 +585,8 @@ class _Join:
         if self._rule.combine != "max" or not (gains < 0).any():
             return np.zeros(rows.size, np.bool_)
         groups = tuple_codes(self._lists, self._items[self._acts])
-        first, largest = reduce_gains(groups, gains, "max")
-        smallest = -reduce_gains(groups, -gains, "max")[1]
-        hidden: BoolArray = np.isin(rows, self._lists[first[(smallest < 0) & (largest > 0)]])
+        first, _, hides_loss = reduce_gains(groups, gains, self._rule.combine)
+        hidden: BoolArray = np.isin(rows, self._lists[first[hides_loss]])
         return hidden
 
     def outside(self, counted: BoolArray) -> BoolArray:
@@ -689,7 +688,7 @@ class _Join:
         typed = types[acts] >= 0
         of, items, gains, kinds = of[typed], items[typed], gains[typed], types[acts][typed]
         groups = tuple_codes(of, items, kinds)
-        first, combined = reduce_gains(groups, gains, self._rule.combine)
+        first, combined, _ = reduce_gains(groups, gains, self._rule.combine)
         offsets = np.concatenate(([0], np.cumsum(np.bincount(of[first], minlength=size))))
         columns = [
             self.names.take(arrow.array(items[first])),
