@@ -82,8 +82,8 @@ def coverage_problem(coverage: Coverage) -> str | None:
         return "No list names its user, and lists of one user resemble each other: give users."
     if covered < _COVERED:
         return (
-            f"Only {math.floor(100 * covered)} % of the lists are counted by user: the others came "
-            "before that, or have neither a user nor an event id."
+            f"Only {math.floor(100 * covered)} % of the lists are counted by user: the others are "
+            "older than these counts, or have neither a user nor an event id."
         )
     if named < 1.0 - MOST_ANONYMOUS:
         return (

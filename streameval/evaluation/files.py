@@ -583,7 +583,7 @@ def _wrong_quote(path: str, wrong: WrongQuote) -> InputError:
     problem = "a quote is not closed" if wrong.is_open else "text follows a quoted field"
     return InputError(
         "{problem}; write a quote inside a field twice, in quotes, or write the file with tabs, "
-        "beside which quotes are text.",
+        "where quotes are ordinary text.",
         problem=f"{path}: line {wrong.line}: {problem}: {wrong.text!r:.60}",
     )
 

@@ -26,12 +26,12 @@ def alpha_ndcg(
     *,
     alpha: Annotated[float, Span(0, 1)] = 0.5,
 ) -> float | None:
-    """NDCG in which a hit is worth less the more hits above it are of its kinds.
+    """NDCG in which a hit is worth less, the more hits above it have the same kinds.
 
-    A kind is a value of the attribute `by`, such as a genre. A hit is worth (1 - alpha)^n for each
-    of its kinds, n hits of that kind being above it; it is divided by the value of the order that
-    takes the most valuable item interacted with at each rank, the one with the largest id if
-    several are. That order is not always the best, so that a list can exceed 1. A list whose
+    A kind is a value of the attribute `by`, such as a genre. For each of its kinds, a hit is worth
+    (1 - alpha)^n, where n is the number of hits of that kind above it. The sum is divided by that
+    of a greedy order, which takes the most valuable item interacted with at each rank (of equal
+    ones, the largest id). That order is not always the best, so a list can exceed 1. A list whose
     items interacted with have no kind is left out. Undefined without lists that have one.
 
         alpha_ndcg@k = mean over lists of (sum over hits at rank <= k of worth / log2(rank + 1)

@@ -23,7 +23,7 @@ def average_popularity(
 ) -> float | None:
     """Mean popularity of the first k items: the number of users who interacted with each before.
 
-    Popularity is fixed; with unit=share it is divided by all users. An item that nobody interacted
+    Popularity is fixed; with unit=share it is divided by all users. An item that no one interacted
     with counts 0. Empty lists are left out. Undefined without lists.
 
         average_popularity@k = mean over lists of (sum over the first k items of users / items)

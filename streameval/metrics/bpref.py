@@ -22,12 +22,12 @@ def bpref(
     min_gain: Annotated[float, Span(0, sys.float_info.max)] = 0.0,
     empty: Literal["skip", "zero"] = "skip",
 ) -> float | None:
-    """Share of the preferences kept, of relevant items over items judged not to be relevant.
+    """Share of the pairs of a relevant and a judged irrelevant item that are in the right order.
 
     An item with gain 0 (or below min_gain) is judged and not relevant; one without a gain, or with
-    one below 0, is not judged and is ignored. Without judged items that are not relevant it is the
-    recall. A list without relevant items is left out (empty=zero counts it as 0). Undefined without
-    lists that have relevant items.
+    one below 0, is not judged and is ignored. Without judged irrelevant items it is the recall. A
+    list without relevant items is left out (empty=zero counts it as 0). Undefined without lists
+    that have relevant items.
 
         bpref@k = mean over lists of (sum over hits of (1 - min(R, judged not relevant above)
                   / min(R, judged not relevant)) / R), R = relevant items

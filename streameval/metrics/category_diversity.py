@@ -28,9 +28,9 @@ def category_diversity(
     """Entropy of the kinds of the first k items, in bits: 0 if all are of one kind.
 
     A kind is a value of the attribute `by`, such as a genre; an item of n kinds counts 1/n for
-    each, and 1e-6 is added for each kind that there is. With measure=distinct it is the number of
-    kinds, divided by k, or without k by the items shown. Lists without an item that has a kind are
-    left out. Undefined without lists that have one.
+    each, and 1e-6 is added for each existing kind. With measure=distinct it is the number of kinds
+    divided by k (without k, by the items shown). Lists without an item that has a kind are left
+    out. Undefined without lists that have one.
 
         category_diversity@k = mean over lists of (-sum over kinds of share * log2(share))
 

@@ -24,10 +24,10 @@ def debiased_ctr(
 ) -> Total:
     """Share of the items shown that users would interact with if they looked at each of them.
 
-    Each hit is divided by the chance that users look at its rank, which `examination` gives. That
-    is right only if a click means that an item was looked at and is relevant; clicks out of trust
-    in the first ranks are not corrected. A chance below `floor` counts as `floor`, which makes the
-    value less variable and too small. Undefined without items shown.
+    Each hit is divided by the chance that users look at its rank, given by `examination`. This
+    holds only if a click means that an item was examined and is relevant; clicks out of trust in
+    the first ranks are not corrected. A chance below `floor` counts as `floor`, which reduces the
+    variance but biases the value downwards. Undefined without items shown.
 
         debiased_ctr@k = sum over hits at rank r <= k of 1 / max(examination of r, floor)
                          / items shown at rank <= k

@@ -32,14 +32,13 @@ def dr(
     least: Least = 0.0,
     direct: bool = False,
 ) -> float | None:
-    """`ips` of what a reward model gets wrong, added to what the model expects of the policy.
+    """Doubly robust: the value a reward model expects of the policy, plus `ips` of its errors.
 
     Per item, `predicted` is the model's reward of the item shown, and `expected` the mean of its
-    rewards over the policy's choices at that rank (given the items above, for slots=cascade). It
-    holds if the propensities or the model are right, and varies less than `ips`. It may be below 0,
-    as gains may.
-    With direct=true it is the model alone (direct method), without weights and without a check.
-    Undefined without lists that have all these values.
+    rewards over the policy's choices at that rank (given the items above, for slots=cascade). It is
+    unbiased if either the propensities or the model are right, and varies less than `ips`. It may
+    be negative, as gains may. With direct=true it is the model alone (direct method), without
+    weights and without a check. Undefined without lists that have all these values.
 
         dr@k = sum over lists and ranks <= k of (weight * (gain - predicted) + u * expected) / lists
         u = 1, or for slots=cascade the weight of the rank above

@@ -23,11 +23,11 @@ def exposure_share(
     among: str = "tier:tail",
     discount: Literal["log2", "none"] = "log2",
 ) -> float | None:
-    """Share of the exposure of the first k ranks that items of one kind get, such as long tail.
+    """Share of the exposure of the first k ranks that goes to items of one kind, like long tail.
 
     A rank is worth 1 / log2(rank + 1), the chance that a user looks there; with discount=none each
-    is worth 1, so that it is the share of the items shown. `among` names an attribute of items and
-    one of its values. Items without the attribute belong to no kind. Empty lists are left out.
+    is worth 1, and the value is the share of the items shown. `among` names an attribute of items
+    and one of its values. Items without the attribute belong to no kind. Empty lists are left out.
     Undefined without lists that have items.
 
         exposure_share@k = mean over lists of (sum over items of the kind at rank <= k of 1 /

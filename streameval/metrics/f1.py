@@ -22,7 +22,7 @@ def f1(
 ) -> Total:
     """Harmonic mean of a list's precision and recall.
 
-    With beta above 1 recall weighs more. Precision is over k; without k, or with
+    With beta above 1 recall has more weight. Precision is over k; without k, or with
     denominator=length, over the items shown. A list without interactions has no recall and is left
     out (empty=zero counts it as 0). Undefined without lists that have interactions.
 

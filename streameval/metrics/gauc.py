@@ -13,10 +13,10 @@ from streameval.statistics.scores import RankSums
     source="Zhou et al., Deep interest network, KDD 2018; RecBole 0.2.1 `gauc`",
 )
 def gauc(ranksums: RankSums, *, weight: Literal["positives", "lists"] = "positives") -> float:
-    """AUC of each list by itself, averaged by the number of its positive items.
+    """AUC of each list, averaged with the number of its positive items as weight.
 
     Lists without a positive or without a negative item are left out; ties count one half; with
-    weight=lists every list weighs the same. Undefined without a list that has both.
+    weight=lists every list has the same weight. Undefined without a list that has both.
 
         gauc = sum over lists of (positives * auc of the list) / sum over lists of positives
 

@@ -21,7 +21,7 @@ _LEAST = 0.00001
 def gm_map(
     lists: Lists, k: int | None, *, denominator: Literal["ideal", "k", "interacted"] = "ideal"
 ) -> Total:
-    """Geometric mean of average precision: bad lists weigh more than in map.
+    """Geometric mean of average precision: bad lists have more weight than in map.
 
     Average precision is that of map; below 0.00001 it counts as 0.00001. A list without
     interactions is left out (empty=zero counts it as 0.00001). Undefined without lists that have

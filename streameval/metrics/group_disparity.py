@@ -25,15 +25,15 @@ def group_disparity(
     measure: Literal["ratio", "difference", "cv"] = "ratio",
     discount: Discount = "log2",
 ) -> float:
-    """The group of items that gets least, compared with the one that gets most: 1 is equal.
+    """Exposure of the item group that gets least, divided by that of the one that gets most.
 
-    A group has one value of the attribute `by`, such as a provider; an item of several values
-    counts for each. What a group gets is `of` divided by `over`: exposure (1 / log2(rank + 1) for
-    each rank, with discount=none 1) or hits, for each item that there is, interaction, hit, or
-    place up to rank k. measure=ratio is the smallest over the largest; difference the largest minus
-    the smallest, which grows with the number of lists if `over` does not; cv their standard
-    deviation over their mean. Groups whose `over` is 0 are left out. Undefined without two groups,
-    or if all get nothing. It has no interval.
+    A group has one value of the attribute `by`, such as a provider; an item with several values
+    counts for each. A group gets `of` divided by `over`: exposure (1 / log2(rank + 1) for each
+    rank, or 1 with discount=none) or hits, per existing item, interaction, hit, or position up to
+    rank k. measure=ratio is the smallest divided by the largest, so 1 is equal; difference is the
+    largest minus the smallest, which grows with the number of lists if `over` does not; cv is the
+    standard deviation divided by the mean. Groups whose `over` is 0 are left out. Undefined without
+    two groups, or if all get nothing. It has no interval.
 
         group_disparity@k = smallest / largest of (exposure up to rank k / items) by group
 

@@ -28,11 +28,10 @@ def importance_weight(
 
     It is 1 if the log drew its items with these propensities and could show every item of the
     policy. At 0.71 either 29 % of the policy's choices are never shown, or the propensities are too
-    high; above 1 they are too low, or the policy's chances sum to more than 1. It is plausible if
-    its interval covers 1 within 0.5 and 1.5; a wider one is not enough evidence.
-    `statistic=effective_share` is the share of the lists that is left for an estimate,
-    `statistic=maximum` the largest weight.
-    Undefined without lists with chances.
+    high. Above 1 they are too low, or the policy's probabilities sum to more than 1. It is
+    plausible if its interval covers 1 and lies within 0.5 to 1.5; a wider interval is not enough
+    evidence. `statistic=effective_share` is the share of the lists that an estimate can use,
+    `statistic=maximum` the largest weight. Undefined without lists with chances.
 
         importance_weight@k = sum over lists of (mean weight of the items at rank <= k) / lists
 

@@ -19,11 +19,11 @@ def interleaving(
 ) -> float | None:
     """How often users prefer the items of ranker b to those of ranker a in mixed lists.
 
-    Per item, `team` names the ranker that put it into the list, as team draft mixes them; null for
+    Per item, `team` names the ranker that put it into the list (team-draft interleaving); null for
     an item of both. A list counts 1 if more of b's items than of a's were clicked, 0 if fewer, and
-    one half for as many. Lists without a click, without teams, or of other rankers alone, are left
-    out. Of a multileaving, name each pair of rankers. Compare it with 0.5: `Reading.verdict` names
-    the ranker that is preferred. Undefined without lists with a click.
+    one half if equally many. Lists without a click, without teams, or with only other rankers are
+    left out. For multileaving, name each pair of rankers. Compare the value with 0.5:
+    `Reading.verdict` names the preferred ranker. Undefined without lists with a click.
 
         interleaving@k = (lists that b wins + lists that tie / 2) / lists with a click at rank <= k
 

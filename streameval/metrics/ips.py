@@ -22,18 +22,18 @@ def ips(
 ) -> float | None:
     """Estimated value of a list if another policy had chosen the items, by inverse propensities.
 
-    Per item, `propensity` is the chance with which the log put the item at its rank, and `target`
-    that of the policy. The gain of an item (1 for an id, below 0 for a loss) is weighted by
-    target / propensity: its own (slots=item), the product of those up to its rank (cascade), or of
-    the whole list (list); the last two need chances given the items above. A clip limits each
-    weight, never a gain, which biases the estimate. Undefined without lists with chances: those
-    without items, or with a missing or impossible chance, are left out.
+    Per item, `propensity` is the probability with which the log put the item at its rank, and
+    `target` that of the policy. The gain of an item (1 for an id, negative for a loss) is weighted
+    by target / propensity: its own (slots=item), the product up to its rank (cascade), or that of
+    the whole list (list). The last two need probabilities given the items above. A clip limits each
+    weight, never a gain, which biases the estimate. Lists without items, or with a missing or
+    impossible probability, are left out. Undefined without other lists.
 
-    What the log never showed is in no mean weight, so the bounds allow for it: for any reward, up
-    to 1 for each item, of the share of the policy's choices that the interval of the mean weight
-    leaves open. Where a gain is outside 0 to 1 there are no bounds without `least`, which says that
-    every item can be shown, with at least this chance: the bounds then allow for nothing, and need
-    20 / least lists.
+    Items that the log never showed lower the mean weight. The bounds allow for any reward of them,
+    up to 1 for each item, for the share of the policy's choices that the interval of the mean
+    weight leaves open. If a gain is outside 0 to 1 there are no bounds without `least`. It states
+    that every item is shown with at least this probability: the bounds then make no allowance, and
+    need 20 / least lists.
 
         ips@k = sum over lists of (weight * gain of each item at rank <= k) / lists
 

@@ -24,9 +24,9 @@ def list_diversity(
     """How different the first k items of a list are: 1 minus the mean similarity of any two.
 
     Similarity is given once, as vectors or as a matrix. With by=genre it is the cosine of the
-    genres of two items: their common ones, over the root of the product of their numbers. A list
-    with fewer than two items, or with an unknown item, has no value and is left out. Undefined
-    without lists that have a value.
+    genres of two items: the number of common ones, divided by the root of the product of their
+    numbers. A list with fewer than two items, or with an unknown item, has no value and is left
+    out. Undefined without lists that have a value.
 
         list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
 

@@ -24,8 +24,8 @@ def novelty(
     """Mean self-information of the first k items: how few users interacted with each before.
 
     Popularity is fixed. unit=share divides by the largest possible, log2(users), as surprisal does.
-    An item that nobody interacted with is as novel as one user's. With denominator=k short lists
-    are diluted. Empty lists are left out. Undefined without lists.
+    An item that no one interacted with counts like an item of one user. With denominator=k, short
+    lists are also divided by k. Empty lists are left out. Undefined without lists.
 
         novelty@k = mean over lists of (sum over the first k items of -log2(users of item / users)
                     / items)

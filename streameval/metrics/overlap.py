@@ -11,12 +11,12 @@ from streameval.events import Event
     source="1 - `unexpectedness` with the list shown as the baseline",
 )
 def overlap(event: Event, k: int | None) -> float | None:
-    """Share of the items of a list that was not shown that users could see all the same.
+    """Share of the items of a list that was not shown which users saw anyway.
 
     Users react only to the list shown, so a ranker that was not shown gets at most their reactions
-    to the items that both share: with an overlap of 0.5, about half the clicks of an equally good
-    list that was shown. An empty list counts as 0; lists that were shown are left out. Undefined
-    without lists that were not shown.
+    to the shared items: with an overlap of 0.5, about half the clicks of an equally good list that
+    was shown. An empty list counts as 0; lists that were shown are left out. Undefined without
+    lists that were not shown.
 
         overlap@k = mean over lists of (items among the first k, and among the first k shown /
                     distinct items among the first k)

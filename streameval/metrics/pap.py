@@ -13,10 +13,10 @@ from streameval.events import Event
 def pap(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Share of the pairs (one of k hits, one of the first k other items) in the right order.
 
-    Of more than k items interacted with only the first k are expected, as precision does; of fewer
-    all, as partial_auc does. The whole list is read: k counts hits and other items, not ranks, and
-    needs about 2 k items. What is missing counts as ranked last (short=skip leaves out a list that
-    shows fewer than k other items and lacks one interacted with). Without k it is partial_auc.
+    If there are more than k items interacted with, only k of them are expected, as in precision; if
+    fewer, all, as in partial_auc. The whole list is read: k counts hits and other items, not ranks,
+    and needs about 2 k items. What is missing counts as ranked last (short=skip leaves out a list
+    that shows fewer than k other items and lacks one interacted with). Without k it is partial_auc.
     Lists without interactions are left out. Undefined without lists that have interactions.
 
         pap@k = mean over lists of (sum over the first k hits of max(0, k - other items before it)

@@ -14,9 +14,9 @@ from streameval.statistics.scores import gains_of
 def reward_limit(event: Event, k: int | None) -> float | None:
     """Largest reward of a list whose gains are 0 to 1: the number of its items.
 
-    With `statistic=maximum` it limits what a policy earns by items that a log never showed. A list
-    with a gain above 1 or below 0, whose limits are not known, is undefined. Undefined without
-    others.
+    With `statistic=maximum` it bounds what a policy can earn from items that a log never showed.
+    Lists with a gain above 1 or below 0, whose limits are unknown, are left out. Undefined without
+    other lists.
 
         reward_limit@k = sum over lists of the items at rank <= k / lists
 

@@ -14,9 +14,9 @@ def serendipity(
 ) -> float | None:
     """Share of the first k items that the user interacted with and a baseline would not show.
 
-    The baseline is given with each event and cut at k; events without one are left out. Without k,
-    or with denominator=length, the share is of the items shown. An empty list counts as 0.
-    Undefined without events that have a baseline.
+    Each event has a baseline, which is cut at k; events without one are left out. Without k, or
+    with denominator=length, the share is of the items shown. An empty list counts as 0. Undefined
+    without events that have a baseline.
 
         serendipity@k = mean over lists of (hits at rank <= k that are not among the first k of the
                         baseline / k)

@@ -23,13 +23,13 @@ def stratified_recall(
     *,
     beta: Annotated[float, Span(0, 10)] = 0.5,
 ) -> float | None:
-    """Recall in which an item weighs less the more users interacted with it before.
+    """Recall in which an item has less weight, the more users interacted with it before.
 
-    Popular items are clicked more because they are shown more; with beta=0.5 an item of 100 users
-    weighs a tenth of one of a single user, with beta=0 all items weigh the same, as in recall.
-    Popularity is fixed; an item that it does not have, or that has less than one user, weighs as
-    one of a single user. Lists without interactions are left out. Undefined without lists that
-    have interactions.
+    Popular items are clicked more because they are shown more; with beta=0.5 an item with 100 users
+    has a tenth of the weight of an item with one user, and with beta=0 all weights are equal, as in
+    recall. Popularity is fixed; an item without popularity, or with less than one user, has the
+    weight of an item with one user. Lists without interactions are left out. Undefined without
+    lists that have interactions.
 
         stratified_recall@k = mean over lists of (sum over hits at rank <= k of users^-beta
                               / sum over items interacted with of users^-beta)

@@ -17,7 +17,7 @@ from streameval.statistics.scores import relevant_items
 def subtopic_recall(
     event: Event, k: int | None, attribute: Annotated[Attribute, By("genre")]
 ) -> float | None:
-    """Share of the kinds of the items interacted with that the hits among the first k have.
+    """Share of the kinds of the items interacted with that are among the hits up to rank k.
 
     A kind is a value of the attribute `by`, such as a genre. A list whose items interacted with
     have no kind is left out. Undefined without lists that have one.

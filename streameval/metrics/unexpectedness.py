@@ -12,8 +12,8 @@ from streameval.events import Event
 def unexpectedness(event: Event, k: int | None) -> float | None:
     """Share of the first k items that a baseline would not have shown among its first k.
 
-    The baseline is given with each event; events without one are left out. An empty list counts as
-    0; shorter lists are also divided by k. Undefined without events that have a baseline.
+    Each event has a baseline; events without one are left out. An empty list counts as 0; shorter
+    lists are also divided by k. Undefined without events that have a baseline.
 
         unexpectedness@k = mean over lists of (1 - |first k items and first k of baseline| / k)
 

@@ -13,9 +13,9 @@ from streameval.statistics.exposures import Exposures
 def users_covered(users: Exposures) -> Bounded:
     """Number of distinct users who got at least one item up to rank k, over all lists.
 
-    With having=hit it counts the users who interacted with at least one of these. Users are given
-    with the events; lists without one are left out. Undefined without lists that have a user. Above
-    `max_items` it is an estimate with bounds at 99.9 % confidence.
+    With having=hit it counts the users who interacted with at least one of these. Lists without a
+    user are left out. Undefined without lists that have a user. Above `max_items` it is an estimate
+    with bounds at 99.9 % confidence.
 
         users_covered@k = |users of the lists with an item (or a hit) at rank <= k|
 

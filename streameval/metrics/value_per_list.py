@@ -18,8 +18,8 @@ def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
     a gain is worth 1. With type= only interactions of that type count. A list without interactions
     counts as 0. Undefined without lists. With a cap, a list with more counts as the cap, so that
     one large order does not decide a comparison; choose it before the experiment. Comparisons and
-    plans of files take a percentile, cap=p99.5: that of the values other than 0 of all lists of all
-    variants, one number for both.
+    plans of files take a percentile, cap=p99.5: of the values other than 0 over all lists of all
+    variants, one cap for all.
 
         value_per_list@k = sum over lists of min(gains of the items at rank <= k, cap) / lists
 

@@ -205,7 +205,7 @@ def test_a_series_that_tells_little_is_no_fall(
 
 def test_a_slice_without_others_says_so() -> None:
     change = judged(series_of(calm(), empty_days(calm(), *range(70)), "a"))
-    reason = "what it is compared with has no lists"
+    reason = "the series to compare with has no lists"
     assert (change.verdict, change.reason) == ("history too short", reason)
 
 

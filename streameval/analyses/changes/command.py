@@ -64,14 +64,14 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     label: Annotated[
         str | None,
-        Option(help="Field whose values are watched, too, like variant or country."),
+        Option(help="Field whose values are also watched, like variant or country."),
     ] = None
     against: Annotated[
         str | None,
         Option(
             metavar="weeks|others|VALUE",
-            help="What values of the label are compared with: their weeks before, the other "
-            "values, or one of them, like control.",
+            help="What values of the label are compared with: their own earlier weeks (weeks), the "
+            "other values (others), or one value, like control.",
             show_default="others",
         ),
     ] = None
@@ -90,7 +90,7 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             metavar="DAYS",
-            help="How long chance alone takes for a change, over all series, like 365d.",
+            help="Chance alone raises at most one alarm in this time, over all series, like 365d.",
             show_default="91d",
         ),
     ] = None
@@ -104,27 +104,27 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
         list[str],
         Option(
             metavar="DATE[/DATE]",
-            help="Day, or days from one to another, that count nowhere, like a holiday: "
-            "2026-12-24/2027-01-01. May be repeated.",
+            help="Day or range of days to leave out, like a holiday: 2026-12-24/2027-01-01. May be "
+            "repeated.",
         ),
     ] = []
     until: Annotated[
         str | None,
         Option(
             metavar="DATE",
-            help="Last whole day to judge, like 2026-03-31.",
-            show_default="the last that is closed",
+            help="Last full day to judge, like 2026-03-31.",
+            show_default="the last closed day",
         ),
     ] = None
     replay: Annotated[
-        bool, Option("--replay", help="Judge each earlier day as it was, and show the turns.")
+        bool, Option("--replay", help="Judge each earlier day as of then; show verdict changes.")
     ] = False
     fail_on: Annotated[
         list[ChangeCondition],
         Option(
             metavar="VERDICT",
-            help="Exit with status 1 on this verdict of the last day: worse, changed (also better) "
-            "or untrusted. May be repeated.",
+            help="Exit with status 1 on this verdict of the last day: worse, changed (including "
+            "better) or untrusted. May be repeated.",
         ),
     ] = []
 

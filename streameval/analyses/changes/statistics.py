@@ -180,7 +180,7 @@ def look(
         later = ", and some weeks after an accepted day" if settings.accepted else ""
         reason = f"it needs 22 days with lists{later}"
         if series.other is not None and not series.other.sums.days.size:
-            reason = "what it is compared with has no lists"
+            reason = "the series to compare with has no lists"
         return seen._replace(unjudged=(ChangeVerdict.HISTORY_TOO_SHORT, reason))
     if not any(shift.is_usable for shift in shifts):
         reason = "the equivalent of fewer than 12 equally active ones, or the metric did not vary"

@@ -197,4 +197,4 @@ def _mix_text(change: Change) -> str:
     if change.raw is None or change.mix is None or abs(change.mix) < 0.0005:
         return ""
     raw, audience = percent(change.raw, "+"), percent(change.mix, "+")
-    return f" In all it is {raw}, of which {audience} come from another audience."
+    return f" In total it is {raw}, of which {audience} is due to a changed audience."
