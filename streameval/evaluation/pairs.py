@@ -301,8 +301,8 @@ class Joined:
         if repeats:
             self._note(
                 f"rows of the truth that repeat an item of the same user: {repeats:,}; "
-                "RecTools counts each row, and here an item counts once. Remove them for the "
-                "values of both."
+                "RecTools counts each row, and here an item counts once. Remove them to get the "
+                "same value in both."
             )
 
     def _note_repeats(self) -> None:
