@@ -98,6 +98,8 @@ def test_a_lock_has_all_that_is_needed_in_a_version_that_is_allowed(
 ) -> None:
     pinned = _pinned(lock)
     for requirement in map(Requirement, needed):
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue
         assert canonicalize_name(requirement.name) in pinned, (
             f"{requirement}: run tests/release lock"
         )
@@ -156,7 +158,9 @@ def test_the_cluster_takes_the_image_of_this_version(folder: str) -> None:
 def test_the_conda_package_has_the_version_and_the_requirements_of_the_project() -> None:
     recipe = document(ROOT / "deploy" / "conda" / "recipe.yaml")
     project = _pyproject()["project"]
-    needs = {f"python{project['requires-python']}", *project["dependencies"]}
+    # conda builds it for Linux and macOS.
+    unix = [text for text in project["dependencies"] if "win32" not in text]
+    needs = {f"python{project['requires-python']}", *unix}
     assert recipe["context"]["version"] == VERSION
     assert {text.replace(" ", "") for text in recipe["requirements"]["run"]} == needs
 
