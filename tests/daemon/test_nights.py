@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import resource
+import signal
 from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.daemon.running import Running, running
+from streameval.testing.broker import Broker
+from tests.daemon.running import Running, kafka_source, running
+from tests.kafka.topics import filled
 
 _LOGS: Final = Path(__file__).with_name("nights")
 
@@ -31,6 +34,7 @@ def told(daemon: Running, folder: Path) -> str:
     return log
 
 
+LINE: Final = b'{"recommendations": ["a", "b"], "interactions": ["a"]}'
 WEB: Final = 'web = { listen = "127.0.0.1:0" }\n'
 LISTS: Final = [
     {"recommendations": ["a", "b"], "interactions": ["a"], "variant": "control", "user": f"u{at}"}
@@ -104,12 +108,8 @@ def test_the_log_of_a_first_hour_says_what_is_wrong(tmp_path: Path, name: str) -
     assert escape(sentence) in page
 
 
-FILES: Final = """
-metrics = ["item_coverage@30"]
-catalog = 1_000_000
-source = { type = "files", paths = ["events.ndjson"] }
-web = { listen = "127.0.0.1:0" }
-"""
+COVERAGE: Final = 'metrics = ["item_coverage@300"]\ncatalog = 1_000_000\n'
+FILES: Final = '[source]\ntype = "files"\npaths = ["events.ndjson"]\n'
 
 
 def limit_memory(daemon: Running, more: int) -> None:
@@ -120,11 +120,60 @@ def limit_memory(daemon: Running, more: int) -> None:
     resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (taken + more, hard))
 
 
+def many_items(lists: int) -> list[bytes]:
+    """Lists of 300 items that no other list has."""
+    shown = ([f"item-{300 * row + rank}" for rank in range(300)] for row in range(lists))
+    events = ({"recommendations": items, "interactions": []} for items in shown)
+    return [json.dumps(event).encode() for event in events]
+
+
 def test_the_last_line_says_that_no_memory_is_left(tmp_path: Path) -> None:
-    shown = [[f"item-{30 * row + rank}" for rank in range(30)] for row in range(30_000)]
-    lines = (json.dumps({"recommendations": items, "interactions": []}) for items in shown)
-    (tmp_path / "events.ndjson").write_text("\n".join(lines), encoding="utf-8")
-    with running(FILES, tmp_path) as daemon:
+    (tmp_path / "events.ndjson").write_bytes(b"\n".join(many_items(3_000)))
+    with running(COVERAGE + WEB + FILES, tmp_path) as daemon:
         limit_memory(daemon, 16 << 20)
         assert daemon.ended() == 1
     assert told(daemon, tmp_path) == (_LOGS / "memory.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.kafka
+def test_it_does_so_whatever_the_client_of_kafka_was_doing(broker: Broker, tmp_path: Path) -> None:
+    topic = filled(broker, {0: many_items(2_000)})
+    (last,) = (_LOGS / "memory.log").read_text(encoding="utf-8").splitlines()[-1:]
+    # The first ends in the client, which gets no thread, and the other while it counts.
+    for more in (1, 32):
+        with running(COVERAGE + WEB + kafka_source(broker, topic), tmp_path) as daemon:
+            limit_memory(daemon, more << 20)
+            assert daemon.ended() == 1
+        assert told(daemon, tmp_path).splitlines()[-1] == last
+
+
+REPLICA: Final = """
+metrics = ["ctr"]
+state = { path = "state", interval = "1s" }
+web = { listen = "127.0.0.1:0" }
+"""
+
+
+def assigned(daemon: Running, times: int) -> bool:
+    return len(daemon.said("partitions_assigned")) == times
+
+
+@pytest.mark.kafka
+def test_the_log_of_a_frozen_replica_names_what_it_lost_and_got_back(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = filled(broker, {0: [LINE], 1: [LINE]})
+    limits = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 500}
+    sources = [kafka_source(broker, topic, kafka=limits, member=name) for name in ("one", "two")]
+    with running(REPLICA + sources[0], tmp_path) as one:
+        one.until(lambda: assigned(one, 1))
+        with running(REPLICA + sources[1], tmp_path) as two:
+            two.until(lambda: assigned(two, 1))
+            one.until(lambda: assigned(one, 2))
+            one.process.send_signal(signal.SIGSTOP)
+            two.until(lambda: assigned(two, 2))
+            one.process.send_signal(signal.SIGCONT)
+            one.until(lambda: one.said("partitions_rejoined") or assigned(one, 3))
+            assert one.stop() == 0
+    log = told(one, tmp_path).replace(topic, "topic").replace(broker.bootstrap_servers, "broker")
+    assert log == (_LOGS / "frozen.log").read_text(encoding="utf-8")
