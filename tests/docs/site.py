@@ -24,6 +24,7 @@ PUBLIC: Final = (
     "streameval.prometheus",
     "streameval.asgi",
     "streameval.plot",
+    "streameval.polars",
     "streameval.testing",
 )
 """Modules that users import."""

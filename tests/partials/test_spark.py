@@ -97,6 +97,14 @@ def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, split: Seque
     assert states(evaluated(frame(spark).repartition(*split)).accumulators()) == EXPECTED
 
 
+@pytest.mark.nightly
+def test_executors_read_the_key_of_users_at_its_place(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("uGm7XkQ2vT9sLb4RzYc1WnPdZq8HfKe5rJx0")
+    key = f"${{file:{tmp_path / 'key'}}}"
+    of_spark = states(evaluated(frame(spark).repartition(3), user_key=key).accumulators())
+    assert of_spark == states(merged(counted(table(ROWS), user_key=key))) != EXPECTED
+
+
 def test_the_examples_of_the_module_run(spark: Any) -> None:
     tests = doctest.DocTestFinder().find(spark_module, globs=vars(spark_module))
     runner = doctest.DocTestRunner()
