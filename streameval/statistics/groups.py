@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import (
@@ -124,16 +123,7 @@ class Groups(Statistic):
         for (who, *others), counts in exact:
             self.relations["exact"].add([*(key[who] for key in keys), *others], counts)
 
-    def restore(
-        self,
-        saved: Sequence[Sequence[Ext]],
-        cells: IntArray,
-        _codes: IntArray,
-        metrics: Sequence[str],
-        without: Collection[str] = (),
-    ) -> None:
-        """See `Statistic`; the sums may be of other metrics."""
-        restore_sums(self, saved, metrics, cells, without)
+    restore = restore_sums
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may have more groups or days."""

@@ -61,17 +61,19 @@ def lists_with_users(lists: Relation, cells: IntArray) -> tuple[IntArray, IntArr
 def restore_sums(
     statistic: Statistic,
     saved: Sequence[Sequence[Ext]],
-    metrics: Sequence[str],
     cells: IntArray,
+    codes: IntArray,
+    metrics: Sequence[str],
     without: Collection[str] = (),
 ) -> None:
-    """Fill an empty statistic of sums from saved relations, which may be of other metrics.
+    """`Statistic.restore` of sums, which may be saved of other metrics.
 
     Args:
         statistic: sums by user or user group; its options have `metrics`, the texts of them.
         saved: the relations.
-        metrics: theirs, ascending.
         cells: the new number of each saved cell.
+        codes: of items; sums have none.
+        metrics: the texts of the metrics that were saved, ascending.
         without: metrics that start empty.
 
     Raises:
@@ -80,7 +82,7 @@ def restore_sums(
     options: Any = statistic.options
     other = type(statistic)(replace(options, metrics=tuple(metrics)), statistic.items)
     loaded = {
-        name: relation.restore(columns, cells, np.zeros(0, np.int64))
+        name: relation.restore(columns, cells, codes)
         for (name, relation), columns in zip([*other.relations.items()], saved, strict=True)
     }
     columns, keys = loaded["sums"].columns, statistic.shapes["sums"].keys

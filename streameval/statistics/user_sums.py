@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
@@ -180,16 +179,7 @@ class UserSums(Statistic):
         at, user = np.divmod(every, ids.size)
         add_sums(self.relations["sums"], [known[at], ids[user]], totals)
 
-    def restore(
-        self,
-        saved: Sequence[Sequence[Ext]],
-        cells: IntArray,
-        _codes: IntArray,
-        metrics: Sequence[str],
-        without: Collection[str] = (),
-    ) -> None:
-        """See `Statistic`; the sums may be of other metrics."""
-        restore_sums(self, saved, metrics, cells, without)
+    restore = restore_sums
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may keep more users or fewer."""
