@@ -25,12 +25,12 @@ systems' unit tests, those named `recorded` what the package returned to `python
 tests.conformance.record`; with the extra `conformance`, a test runs the package again. Every case
 agrees with the recorded number within 1e-9; within 1e-6 (ndcgk) and 1e-5 (dcg) for CAPRI and 1e-6
 for torchmetrics, which compute in 32-bit floats. Any order, split and merge give the same bits, by
-[a law of its own](../explanation/exactness.md). If the original raises an error, reading the value
+[a separate law](../explanation/exactness.md). If the original raises an error, reading the value
 raises `UndefinedMetricError`.
 
 STREAMEVAL_GOLDEN names another folder of such files. The last number is the largest difference
-(relative above 1), rounded up to a power of ten, without numbers that a unit test gives with a few
-digits.
+(relative above 1), rounded up to a power of ten. It excludes numbers that a unit test states with
+only a few digits.
 
 """
 

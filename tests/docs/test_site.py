@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 from importlib import import_module
@@ -48,6 +49,32 @@ def test_a_warning_fails_the_build(tmp_path: Path) -> None:
 def test_every_public_name_has_a_page_and_no_other_has(site: Path) -> None:
     pages = {path.parent.name for path in (site / "reference" / "python").glob("*/index.html")}
     assert pages == {f"{module}.{name}" for module, name in NAMES} | {"errors"}
+
+
+_SEARCHES: Final = {
+    **dict.fromkeys(("Flink", "Beam"), "how-to/distribute/"),
+    "Airflow": "how-to/in-your-stack/",
+    "BigQuery": "how-to/warehouse-and-bi/",
+    **dict.fromkeys(("privacy", "GDPR"), "how-to/privacy/"),
+    "late clicks": "how-to/late-clicks/",
+    "user group": "how-to/files-and-columns/",
+    "confidence interval": "explanation/is-it-real/",
+    "refund": "how-to/different-events/",
+    "time zone": "explanation/windows/",
+}
+
+
+def test_a_search_for_a_word_of_the_field_finds_its_page(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {
+        word: any(
+            entry["location"].startswith(page)
+            and word.lower() in f"{entry['title']} {entry['text']}".lower()
+            for entry in index["docs"]
+        )
+        for word, page in _SEARCHES.items()
+    }
+    assert [word for word, is_there in found.items() if not is_there] == []
 
 
 def test_a_page_shows_its_example_as_code(site: Path) -> None:
