@@ -125,7 +125,7 @@ class _ListenedJoins:
     def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
         """Explanations of the key, by partition."""
         for partition, (state, listener) in sorted(self.joins.items()):
-            state.settle()
+            state.confirm()
             explanation = listener.explanation()
             if explanation is not None:
                 yield partition, explanation

@@ -75,8 +75,8 @@ class Contrast(NamedTuple):
     @property
     def shortfall(self) -> float:
         """How many times as many users the smaller arm needs; at most 1 if it has enough."""
-        worth = self.groups if self.is_signed else min(self.groups, self.by_value)
-        effective = max(worth + 1.0, sys.float_info.min)
+        groups = self.groups if self.is_signed else min(self.groups, self.by_value)
+        effective = max(groups + 1.0, sys.float_info.min)
         return max((FEWEST_GROUPS + 1) / effective, self.skewness / MOST_SKEWED)
 
     @property
@@ -140,7 +140,7 @@ def contrasts(
     all_lists = [column.sum(axis=1, keepdims=True) for column in lists]
     parts, weight, means = _weighted(all_values, all_lists, total)
     _, _, without = _weighted(
-        [whole - column for whole, column in zip(all_values, values, strict=True)],
+        [total - column for total, column in zip(all_values, values, strict=True)],
         [whole - column for whole, column in zip(all_lists, lists, strict=True)],
         total,
     )
@@ -149,13 +149,13 @@ def contrasts(
         residuals = values[arm] - all_values[arm] / all_lists[arm] * lists[arm]
         spread = _Spread(
             mean,
-            moves=mean - without[arm],
+            influences=mean - without[arm],
             shares=total(lists[arm] * part) / weight,
             residuals=total(residuals * part) / weight,
             scale=(total(all_lists[arm] * part**2) / weight**2)[:, 0],
         )
         groups = 1.0 / np.square(spread.shares).sum(axis=1) - 1.0
-        rows = zip(mean[:, 0].tolist(), spread.moves, groups.tolist(), strict=True)
+        rows = zip(mean[:, 0].tolist(), spread.influences, groups.tolist(), strict=True)
         arms.append(spread)
         estimates.append([Estimate(*row, abs(row[0])) for row in rows])
     by_value, skewness = _by_value(*arms).tolist(), _skewness(*arms).tolist()
@@ -185,14 +185,14 @@ class _Spread(NamedTuple):
 
     Attributes:
         mean: of the days; shape (1 or days, 1).
-        moves: minus the change of the mean without a group.
+        influences: minus the change of the mean without a group.
         shares: share of a group in the weighted lists.
         residuals: difference of a group's values from those of the days' means.
         scale: variance of the mean of the days, for lists that vary by 1; shape (1 or days,).
     """
 
     mean: FloatArray
-    moves: FloatArray
+    influences: FloatArray
     shares: FloatArray
     residuals: FloatArray
     scale: FloatArray
@@ -204,11 +204,11 @@ def _by_value(first: _Spread, second: _Spread) -> FloatArray:
     An arm's relative variance is also predicted from that of the other arm: an arm whose values
     are few because they fell has enough users, and one whose values are few by chance has not.
     """
-    width = first.moves.shape[1]
+    width = first.influences.shape[1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = [
             np.nan_to_num(
-                (width - 1) / width * np.square(arm.moves / arm.mean).sum(axis=1), nan=math.inf
+                (width - 1) / width * np.square(arm.influences / arm.mean).sum(axis=1), nan=math.inf
             )
             for arm in (first, second)
         ]

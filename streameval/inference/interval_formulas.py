@@ -56,13 +56,13 @@ class Estimate(NamedTuple):
     """A mean and its jackknife.
 
     Attributes:
-        moves: for each group, minus the change of the mean if the group is left out.
+        influences: for each group, minus the change of the mean if the group is left out.
         groups: effective number of groups minus 1: the degrees of freedom.
         size: mean of the sums of groups without their signs; the value itself without losses.
     """
 
     value: float
-    moves: FloatArray
+    influences: FloatArray
     groups: float
     size: float
 
@@ -71,9 +71,9 @@ class Estimate(NamedTuple):
         """The variance of the value by its squared size; infinite for a size of 0."""
         if not self.size:
             return math.inf
-        return (standard_error(self.moves) / self.size) ** 2
+        return (standard_error(self.influences) / self.size) ** 2
 
-    def worth(self, predicted: float = math.inf) -> float:
+    def effective_groups(self, predicted: float = math.inf) -> float:
         """Effective groups minus 1 if a group counts by its share of the values.
 
         `predicted`: relative variance that other lists predict of these: a value that is low has
@@ -85,7 +85,7 @@ class Estimate(NamedTuple):
     @property
     def is_measured(self) -> bool:
         """Whether there are enough users with a value, on either side of 0."""
-        return self.worth() >= FEWEST_GROUPS
+        return self.effective_groups() >= FEWEST_GROUPS
 
     @property
     def is_usable(self) -> bool:
@@ -136,7 +136,7 @@ def interval(
     if not estimate.is_measured:
         return None
     alpha = 1.0 - intervals.confidence
-    error = standard_error(estimate.moves)
+    error = standard_error(estimate.influences)
     flat = error <= NOISE * estimate.size
     if kind == "pointwise" and bounds == (0.0, 1.0):
         low, high = _wilson(estimate, error, alpha)
@@ -156,7 +156,7 @@ def pool_days(sums: GroupSums) -> Estimate:
 
     Example:
         >>> pool_days(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
-        Estimate(value=0.2, moves=array([-0.1,  0.1]), groups=1.0, size=0.2)
+        Estimate(value=0.2, influences=array([-0.1,  0.1]), groups=1.0, size=0.2)
     """
     values, lists = sums.numerators.sum(axis=0), sums.denominators.sum(axis=0).astype(np.float64)
     total = float(lists.sum())
@@ -165,12 +165,12 @@ def pool_days(sums: GroupSums) -> Estimate:
     value = float(values.sum()) / total
     # The only group cannot be left out; its residual is 0.
     rest = total - lists
-    moves = (values - value * lists) / np.where(rest > 0, rest, 1.0)
+    influences = (values - value * lists) / np.where(rest > 0, rest, 1.0)
     groups = 1.0 / float(np.square(lists / total).sum()) - 1.0
-    return Estimate(value, moves, groups, float(np.abs(values).sum()) / total)
+    return Estimate(value, influences, groups, float(np.abs(values).sum()) / total)
 
 
-def standard_error(moves: FloatArray) -> float:
+def standard_error(influences: FloatArray) -> float:
     """The standard error of the delete-one jackknife.
 
     Example:
@@ -178,7 +178,7 @@ def standard_error(moves: FloatArray) -> float:
         0.1
     """
     # Not a sum of squares, which overflows for gains that are allowed.
-    return math.sqrt((len(moves) - 1) / len(moves)) * math.hypot(*moves.tolist())
+    return math.sqrt((len(influences) - 1) / len(influences)) * math.hypot(*influences.tolist())
 
 
 def half_width(
@@ -310,9 +310,9 @@ def boundary(alpha: float, relative: float, level: float | None = None) -> float
         terms = [head + rate * square for head, rate in parts]
         most = max(terms)
         powers = [math.exp(term - most) for term in terms]
-        whole = sum(powers)
-        slope = sum(rate * power for (_, rate), power in zip(parts, powers, strict=True)) / whole
-        step = (most + math.log(whole) - target) / slope
+        total = sum(powers)
+        slope = sum(rate * power for (_, rate), power in zip(parts, powers, strict=True)) / total
+        step = (most + math.log(total) - target) / slope
         square -= step
         if step <= 1e-14 * square:
             break
@@ -411,8 +411,8 @@ def _at(
         return 0.0
     argument = start
     for _ in range(50):
-        tail_here = tail(argument)
-        step = (tail_here - log_tail) / (argument * math.exp(density(argument) - tail_here))
+        tail_value = tail(argument)
+        step = (tail_value - log_tail) / (argument * math.exp(density(argument) - tail_value))
         argument *= math.exp(step)
         if abs(step) < 1e-14:
             break

@@ -25,7 +25,7 @@ class ForestPlot(NamedTuple):
         words: the same for readers who do not see it.
 
     Example:
-        >>> ForestPlot(0.5, 0.0, 3.0, ends=(-1.0, 1.0), words="").place(3.0)
+        >>> ForestPlot(0.5, 0.0, 3.0, ends=(-1.0, 1.0), words="").position(3.0)
         100.0
     """
 
@@ -35,7 +35,7 @@ class ForestPlot(NamedTuple):
     ends: tuple[float, float]
     words: str
 
-    def place(self, number: float) -> float:
+    def position(self, number: float) -> float:
         """From -100 at the left end to 100 at the right one."""
         left, right = self.ends
         if left == right:

@@ -72,5 +72,5 @@ def _combine(
         if len(distinct) == 1:
             return _combine(distinct, how)
     (gains, hides_loss), by_type = combine_interactions(interactions, how)
-    plain = set(gains.values()) == {1.0}
-    return list(gains) if plain else gains, by_type, hides_loss
+    all_are_1 = set(gains.values()) == {1.0}
+    return list(gains) if all_are_1 else gains, by_type, hides_loss

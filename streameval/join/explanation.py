@@ -146,8 +146,8 @@ class KeyListener:
             (item,), kind = self._items(records, row), records.types[row]
             rank = items.index(item) + 1 if item in items else None
         if outcome == "counted":
-            place = f"at rank {rank}" if rank else "with an item that the list did not show"
-            why = f"It is part of the event, {place}."
+            where = f"at rank {rank}" if rank else "with an item that the list did not show"
+            why = f"It is part of the event, {where}."
         log, offset = origin = self._origin(records, row)
         self._records[origin] = ExplainedRecord(
             log=log,

@@ -85,10 +85,10 @@ class InteractionDecoder:
             where = "[[attribution.interactions]]"
             raise ConfigError(where, error.key, error.problem) from None
         self._general = TopLevel(path.key for path in self._paths.values()).parse
-        plain = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
-        rename = paths if plain else None
+        is_direct = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
+        rename = paths if is_direct else None
         self._row = msgspec.defstruct("Row", self._kinds(event), rename=rename, gc=False)
-        self._fast = msgspec.json.Decoder(self._row).decode if plain else self._slow
+        self._fast = msgspec.json.Decoder(self._row).decode if is_direct else self._slow
 
     def decode_many(self, values: Sequence[bytes | None]) -> InteractionColumns:
         """Decode a batch of records to columns; never raises for invalid bytes."""

@@ -20,7 +20,7 @@ from streameval.events import Interaction
 from streameval.events.ragged import Ragged
 from streameval.join.closed_lists import closed_events
 from streameval.join.interactions import InteractionColumns
-from streameval.join.kernel import Shown, Wanted, are_in_lists, last_touches
+from streameval.join.kernel import InteractionKeys, ListColumns, are_in_lists, last_touches
 from streameval.join.logs import RecordSlice
 from streameval.join.open_records import (
     Index,
@@ -277,28 +277,31 @@ class Joiner:
     def _last_touches(self, interactions: OpenInteractions) -> list[list[int]]:
         """The latest list with the item in the window before, for each combination of `per`."""
         users: Codes[str] = Codes()
-        wanted = users.codes(interactions.keys)
+        user_codes = users.codes(interactions.keys)
         of_user = [self.lists.by["users"].rows(user) for user in users.names]
         touched: list[list[int]] = [[] for _ in interactions.keys]
         items = interactions.items.values.astype(np.int64)
         for code in [code for code, rows in enumerate(of_user) if len(rows) > MANY_LISTS]:
             touches = self._touches_of(users.names[code], of_user[code])
-            for index in np.flatnonzero(wanted == code).tolist():
+            for index in np.flatnonzero(user_codes == code).tolist():
                 time = int(interactions.times[index])
                 touched[index] = touches.latest(int(items[index]), time, self.rules.window)
             of_user[code] = ()
         rows = np.fromiter(chain.from_iterable(of_user), np.int64)
         order = np.argsort(rows)
-        rows, owners = rows[order], np.repeat(np.arange(len(of_user)), [*map(len, of_user)])[order]
-        times, shown = self.lists.shown(rows)
+        rows, list_users = (
+            rows[order],
+            np.repeat(np.arange(len(of_user)), [*map(len, of_user)])[order],
+        )
+        times, recommended = self.lists.times_and_items(rows)
         groups = np.zeros(rows.size, np.int64)
         if self.rules.per:
             labels = [self._labels(row) for row in rows.tolist()]
             number = {group: number for number, group in enumerate(sorted(set(labels)))}
             groups = np.fromiter(map(number.__getitem__, labels), np.int64, rows.size)
         matched, indices = last_touches(
-            Shown(owners, shown, times, groups),
-            Wanted(wanted, items, interactions.times),
+            ListColumns(list_users, recommended, times, groups),
+            InteractionKeys(user_codes, items, interactions.times),
             self.rules.window,
             self.lists.contents(rows),
         )
@@ -402,10 +405,10 @@ class Joiner:
         lists = self.lists.take(rows)
         attributed = [self._attributions.pop(row, []) for row in rows]
         interactions = [[found.interaction for found in of_list] for of_list in attributed]
-        acts = (found.interaction.item for of_list in attributed for found in of_list)
-        numbers = self.items.number(acts).astype(np.int64)
-        owners = np.repeat(np.arange(len(lists)), [*map(len, attributed)])
-        inside = iter(are_in_lists(lists.items, owners, numbers).tolist())
+        clicked = (found.interaction.item for of_list in attributed for found in of_list)
+        numbers = self.items.number(clicked).astype(np.int64)
+        list_indices = np.repeat(np.arange(len(lists)), [*map(len, attributed)])
+        inside = iter(are_in_lists(lists.items, list_indices, numbers).tolist())
         failures = count(closed_events(lists, interactions, self.items, self.rules))
         self.outcomes[0].counted += len(rows) - len(failures)
         for index, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):

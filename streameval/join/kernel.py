@@ -112,24 +112,24 @@ def are_copies(ids: IntArray, times: IntArray, span: int, contents: Contents) ->
     # The first row of the same id that is no copy of a row.
     following = np.searchsorted(keys, after)
     last = np.searchsorted(ids[rows], ids[rows], side="right")
-    kept = np.zeros(rows.size, np.bool_)
+    is_first = np.zeros(rows.size, np.bool_)
     starts = np.flatnonzero(np.concatenate(([True], np.diff(ids[rows]) != 0)))
-    kept[starts] = True
+    is_first[starts] = True
     more = starts[following[starts] < last[starts]]
     onward, ends = following.tolist(), last.tolist()
     for start in more.tolist():
         row = start
         while (row := onward[row]) < ends[start]:
-            kept[row] = True
-    copies[rows[~kept]] = True
+            is_first[row] = True
+    copies[rows[~is_first]] = True
     return copies
 
 
 def latest_lists(
     keys: IntArray,
     times: IntArray,
-    wanted: IntArray,
-    wanted_times: IntArray,
+    requested: IntArray,
+    requested_times: IntArray,
     window: int,
     contents: Contents,
 ) -> IntArray:
@@ -141,8 +141,8 @@ def latest_lists(
     Args:
         keys: of the lists.
         times: of the lists.
-        wanted: the key of each interaction.
-        wanted_times: of the interactions.
+        requested: the key of each interaction.
+        requested_times: of the interactions.
         window: from a list to its last interaction.
         contents: of the lists.
 
@@ -156,18 +156,18 @@ def latest_lists(
         >>> latest_lists(keys, times, wanted, at, 10, alike).tolist()
         [0, 1, -1, -1]
     """
-    if not keys.size or not wanted.size:
-        return np.full(wanted.size, -1, np.int64)
+    if not keys.size or not requested.size:
+        return np.full(requested.size, -1, np.int64)
     order = _order(keys, times, contents)
     keys, times = keys[order], times[order]
-    moments, after = _moments(keys, times, wanted, wanted_times)
+    moments, after = _moments(keys, times, requested, requested_times)
     found = np.searchsorted(moments, after) - 1
-    hit = (found >= 0) & (wanted >= 0) & (keys[found] == wanted)
-    hit &= times[found] >= wanted_times - window
+    hit = (found >= 0) & (requested >= 0) & (keys[found] == requested)
+    hit &= times[found] >= requested_times - window
     return np.where(hit, order[found], -1)
 
 
-class Shown(NamedTuple):
+class ListColumns(NamedTuple):
     """Lists for an attribution by user and item.
 
     Attributes:
@@ -183,7 +183,7 @@ class Shown(NamedTuple):
     groups: IntArray
 
 
-class Wanted(NamedTuple):
+class InteractionKeys(NamedTuple):
     """Interactions for an attribution by user and item, as columns of shape (interactions,)."""
 
     users: IntArray
@@ -192,7 +192,7 @@ class Wanted(NamedTuple):
 
 
 def last_touches(
-    lists: Shown, interactions: Wanted, window: int, contents: Contents
+    lists: ListColumns, interactions: InteractionKeys, window: int, contents: Contents
 ) -> tuple[IntArray, IntArray]:
     """The latest list that showed the item to the user, in each group; see `latest_lists`.
 
@@ -212,14 +212,14 @@ def last_touches(
     users, items, times = interactions
     users_seen, items_seen = _membership(users), _membership(items)
     rows = np.flatnonzero(_member(users_seen, lists.users))
-    shown = lists.items.take(rows)
-    places = np.flatnonzero(_member(items_seen, shown.values))
-    rows = rows[shown.list_indices(places)]
+    recommended = lists.items.take(rows)
+    entries = np.flatnonzero(_member(items_seen, recommended.values))
+    rows = rows[recommended.list_indices(entries)]
     width = items_seen.size + 1
-    wanted = users * width + items
-    wanted[(users < 0) | (items < 0)] = -1
-    pairs = np.unique(wanted[wanted >= 0])
-    number, found = _numbers(pairs, lists.users[rows] * width + shown.values[places])
+    pair_of = users * width + items
+    pair_of[(users < 0) | (items < 0)] = -1
+    pairs = np.unique(pair_of[pair_of >= 0])
+    number, found = _numbers(pairs, lists.users[rows] * width + recommended.values[entries])
     rows, number = rows[found], number[found]
     if not rows.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -227,10 +227,10 @@ def last_touches(
     span = int(lists.groups.max(initial=0)) + 1
     keys = number * span + lists.groups[rows]
     distinct = np.unique(keys)
-    wanted_number, known = _numbers(pairs, wanted)
+    pair_number, known = _numbers(pairs, pair_of)
     queries = np.flatnonzero(known)
-    first = np.searchsorted(distinct, wanted_number[queries] * span)
-    groups = np.searchsorted(distinct, (wanted_number[queries] + 1) * span) - first
+    first = np.searchsorted(distinct, pair_number[queries] * span)
+    groups = np.searchsorted(distinct, (pair_number[queries] + 1) * span) - first
     spread = Ragged.of_lengths(queries, groups)
     queries = spread.spread(queries)
     index = np.arange(queries.size) - spread.spread(spread.offsets[:-1] - first)
@@ -246,17 +246,19 @@ def last_touches(
     return queries[hit], rows[touched[hit]]
 
 
-def are_in_lists(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:
+def are_in_lists(items: Ragged, lists: IntArray, clicked: IntArray) -> BoolArray:
     """Whether each interaction is with an item of its list.
 
     Args:
         items: codes of the items of each list.
         lists: the row of the list of each interaction.
-        wanted: the code of its item.
+        clicked: the code of its item.
     """
-    shown = items.take(lists)
-    inside = np.zeros(wanted.size, np.bool_)
-    inside[shown.list_indices(np.flatnonzero(shown.values == shown.spread(wanted)))] = True
+    recommended = items.take(lists)
+    inside = np.zeros(clicked.size, np.bool_)
+    inside[
+        recommended.list_indices(np.flatnonzero(recommended.values == recommended.spread(clicked)))
+    ] = True
     return inside
 
 
@@ -271,17 +273,17 @@ def _order(keys: IntArray, times: IntArray, contents: Contents) -> IntArray:
         return order
     # All rows of a key and time in which two differ.
     runs = np.concatenate(([0], np.cumsum(~tied)))
-    places = np.flatnonzero(np.isin(runs, runs[differ]))
-    rows = order[places]
+    tied_indices = np.flatnonzero(np.isin(runs, runs[differ]))
+    rows = order[tied_indices]
     texts = contents.texts(rows)
     numbers = {text: number for number, text in enumerate(sorted(set(texts)))}
     ranks = np.fromiter(map(numbers.__getitem__, texts), np.int64, rows.size)
-    order[places] = rows[np.lexsort((ranks, times[rows], keys[rows]))]
+    order[tied_indices] = rows[np.lexsort((ranks, times[rows], keys[rows]))]
     return order
 
 
 def _moments(
-    keys: IntArray, times: IntArray, wanted: IntArray, wanted_times: IntArray
+    keys: IntArray, times: IntArray, requested: IntArray, requested_times: IntArray
 ) -> tuple[IntArray, IntArray]:
     """A number for each row, and for each query the number that ends its rows.
 
@@ -291,7 +293,7 @@ def _moments(
     moments = np.unique(times)
     width = moments.size + 1
     numbers = keys * width + np.searchsorted(moments, times)
-    return numbers, wanted * width + np.searchsorted(moments, wanted_times, side="right")
+    return numbers, requested * width + np.searchsorted(moments, requested_times, side="right")
 
 
 def _membership(codes: IntArray) -> BoolArray:
@@ -309,9 +311,9 @@ def _member(seen: BoolArray, codes: IntArray) -> BoolArray:
     return known & seen[np.where(known, codes, 0)]
 
 
-def _numbers(values: IntArray, wanted: IntArray) -> tuple[IntArray, Any]:
+def _numbers(values: IntArray, requested: IntArray) -> tuple[IntArray, Any]:
     """The index of each wanted value among ascending ones, and whether it is one of them."""
     if not values.size:
-        return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.bool_)
-    index = np.minimum(np.searchsorted(values, wanted), values.size - 1)
-    return index, values[index] == wanted
+        return np.zeros(requested.size, np.int64), np.zeros(requested.size, np.bool_)
+    index = np.minimum(np.searchsorted(values, requested), values.size - 1)
+    return index, values[index] == requested

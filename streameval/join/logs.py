@@ -167,7 +167,7 @@ class LogCursor:
         else:
             self.position = batch.next_offset
 
-    def settle(self) -> None:
+    def confirm(self) -> None:
         """Confirm the records ahead of the clock, as no more records come to refute them."""
         self._unconfirmed.clear()
 
@@ -340,7 +340,7 @@ class Logs:
         ]
         for cursor in ending:
             cursor.ended = True
-            cursor.settle()
+            cursor.confirm()
         return bool(ending)
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:

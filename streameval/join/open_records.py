@@ -126,7 +126,7 @@ class ItemNumbers:
 
     def __init__(self) -> None:
         self.codes: Codes[Id] = Codes()
-        self._kept = 0
+        self._retained = 0
 
     def numbers(self, lists: Sequence[Sequence[Id]]) -> Ragged:
         """The numbers of the items of lists; a new item gets the next."""
@@ -151,7 +151,7 @@ class ItemNumbers:
 
         Returns whether the others have new numbers.
         """
-        if len(self.codes) < max(_MANY, 4 * self._kept):
+        if len(self.codes) < max(_MANY, 4 * self._retained):
             return False
         occurs = np.zeros(len(self.codes), dtype=np.bool_)
         for table in tables:
@@ -160,7 +160,7 @@ class ItemNumbers:
         numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
         names = self.codes.names
         self.codes = Codes([names[code] for code in np.flatnonzero(occurs).tolist()])
-        self._kept = len(self.codes)
+        self._retained = len(self.codes)
         for table in tables:
             for bucket in table.buckets.values():
                 items = bucket.rows.items
@@ -333,9 +333,9 @@ class OpenTable(Generic[R]):
         keys = {name: self._keys_of(rows, name) for name in self.by}
         copies = self._copies(rows, keys["ids"])
         if copies:
-            kept = [index for index, row in enumerate(rows) if row not in copies]
-            rows = [rows[index] for index in kept]
-            keys = {name: [listed[index] for index in kept] for name, listed in keys.items()}
+            retained = [index for index, row in enumerate(rows) if row not in copies]
+            rows = [rows[index] for index in retained]
+            keys = {name: [column[index] for index in retained] for name, column in keys.items()}
         for name, index in self.by.items():
             index.extend(keys[name], rows)
         return rows, copies
@@ -349,14 +349,14 @@ class OpenTable(Generic[R]):
         repeated = {key for key in times_seen if times_seen[key] > 1 or index.rows(key)}
         pairs = [(key, row) for key in repeated for row in index.rows(key)]
         pairs += [pair for pair in zip(ids, rows, strict=True) if pair[0] in repeated]
-        listed = np.fromiter((row for _, row in pairs), np.int64, len(pairs))
+        rows_of_pairs = np.fromiter((row for _, row in pairs), np.int64, len(pairs))
         copies = are_copies(
             Codes[RowKey]().codes(key for key, _ in pairs),
-            self.times(listed),
+            self.times(rows_of_pairs),
             self._span,
-            self.contents(listed),
+            self.contents(rows_of_pairs),
         )
-        return set(listed[copies].tolist())
+        return set(rows_of_pairs[copies].tolist())
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove copies, which ascend."""
@@ -416,7 +416,7 @@ class OpenTable(Generic[R]):
         ]
         return parts[0].joined(*parts[1:]).take(np.argsort(order))
 
-    def shown(self, rows: IntArray) -> tuple[IntArray, Ragged]:
+    def times_and_items(self, rows: IntArray) -> tuple[IntArray, Ragged]:
         """Times and items of these rows, which ascend."""
         numbers = rows >> _INDEX_BITS
         edges = np.flatnonzero(np.diff(numbers)) + 1
@@ -506,11 +506,11 @@ class OpenTable(Generic[R]):
 
 
 def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
-    shown = items.named(rows.items.rows(index, index + 1)).ids()
+    recommended = items.named(rows.items.rows(index, index + 1)).ids()
     if isinstance(rows, OpenInteractions):
-        return interaction_content(shown[0], rows.types[index], rows.gains[index])
+        return interaction_content(recommended[0], rows.types[index], rows.gains[index])
     others = (*rows.dimensions[index], rows.optional[index].hex())
-    return list_content(rows.requests[index], rows.users[index] or None, shown, *others)
+    return list_content(rows.requests[index], rows.users[index] or None, recommended, *others)
 
 
 def _are_equal(rows: OpenRecords, others: OpenRecords) -> BoolArray:

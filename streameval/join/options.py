@@ -271,11 +271,11 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be the same to resume from a checkpoint."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        values: dict[str, Any] = msgspec.to_builtins(self)
         may_change = ("idle_timeout", "max_open", "max_bytes")
-        for plain_options in plain["interactions"]:
+        for plain_options in values["interactions"]:
             for key in ("format", "message", "decoder"):
                 if plain_options[key] is None:
                     del plain_options[key]
-        fixed = {name: value for name, value in plain.items() if name not in may_change}
+        fixed = {name: value for name, value in values.items() if name not in may_change}
         return fixed | {"layout": LAYOUT}

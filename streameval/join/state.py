@@ -117,10 +117,10 @@ class JoinedState(PartitionState):
             self._advances += 1
             self.unfinished = True
 
-    def settle(self) -> None:
+    def confirm(self) -> None:
         """Count records that wait for others to confirm their time, as no others come."""
         for cursor in self.logs.cursors:
-            cursor.settle()
+            cursor.confirm()
         self.unfinished = True
         self.finish()
 
@@ -179,7 +179,7 @@ class JoinedState(PartitionState):
         self._proposed, self.proposed_at = {}, None
         for cursor in skipped:
             cursor.idle = True
-            cursor.settle()
+            cursor.confirm()
         self.idle_timeouts += len(skipped)
         self._advances += 1
         self._join_version = next_version()

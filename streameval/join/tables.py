@@ -34,8 +34,8 @@ from streameval.events.rules import RESERVED
 from streameval.events.times import outside_range
 from streameval.join.kernel import (
     Contents,
-    Shown,
-    Wanted,
+    InteractionKeys,
+    ListColumns,
     are_copies,
     are_in_lists,
     interaction_content,
@@ -304,24 +304,24 @@ def closed(
     edge, previous = FOREVER if until is None else until, state.until
     if previous is not None and edge < previous:
         raise UsageError(f"until={until}: a watermark does not go back, and it was {previous}.")
-    given, reports = new
-    arrived = None if given is None else _with_progress(as_table(given))
-    shown = _Impressions(concatenated(state.impressions, arrived), rule)
+    impressions_table, reports = new
+    arrived = None if impressions_table is None else _with_progress(as_table(impressions_table))
+    lists = _Impressions(concatenated(state.impressions, arrived), rule)
     streams = [] if reports is None else [Stream(reports, rule)]
     interactions = concatenated(state.interactions, _with_progress(_reports(streams)))
-    join = _Join(shown, interactions, rule, until=edge, late_before=previous)
-    final = (join.impressions == _COUNTED) & (shown.times + duration_of(rule.window) < edge)
+    join = _Join(lists, interactions, rule, until=edge, late_before=previous)
+    final = (join.impressions == _COUNTED) & (lists.times + duration_of(rule.window) < edge)
     impressions = np.where((join.impressions == _COUNTED) & ~final, _OPEN, join.impressions)
     # The outcome of an interaction is returned once; it stays as long as a copy may come.
-    told = _progress(interactions) == _TOLD
-    acts = np.where(told, _OPEN, join.interactions)
+    is_reported = _progress(interactions) == _REPORTED
+    outcomes = np.where(is_reported, _OPEN, join.interactions)
     span = duration_of(rule.window) + duration_of(rule.lateness)
     decided = (join.interactions == _COUNTED) | (join.interactions == _ORPHAN)
     stay = (decided & (join.times + span >= edge)) | (join.interactions == _OPEN)
-    counts = _counts_of(impressions), _counts_of(acts, join.outside(acts == _COUNTED))
+    counts = _counts_of(impressions), _counts_of(outcomes, join.outside(outcomes == _COUNTED))
     rest = OpenRows(
-        _rest(shown.table, impressions == _OPEN, np.full(final.size, _ACCEPTED, np.int8)),
-        _rest(interactions, stay, np.where(decided, _TOLD, _ACCEPTED).astype(np.int8)),
+        _rest(lists.table, impressions == _OPEN, np.full(final.size, _ACCEPTED, np.int8)),
+        _rest(interactions, stay, np.where(decided, _REPORTED, _ACCEPTED).astype(np.int8)),
         edge,
     )
     return Closed(join.lists(np.flatnonzero(final)), counts, rest)
@@ -377,8 +377,8 @@ def pieces(
         raise UsageError(f"buckets={buckets}: give 1 or more.")
     if side not in _SIDES:
         raise UsageError(f"side={side!r}: give one of {', '.join(map(repr, _SIDES))}.")
-    whole = as_table(table)
-    keys = _ids(_named(with_user_column(whole), rule.key_column, side), rule.key_column)
+    all_rows = as_table(table)
+    keys = _ids(_named(with_user_column(all_rows), rule.key_column, side), rule.key_column)
     keys = keys.dictionary_encode()
     hashes = [crc32(str(key).encode()) % buckets for key in keys.dictionary.to_pylist()]
     # Rows without a key are invalid wherever they are, so they are spread evenly.
@@ -388,7 +388,7 @@ def pieces(
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
     rows = (
-        [_ipc_stream(whole.take(part)) for part in np.split(order, starts[1:])]
+        [_ipc_stream(all_rows.take(part)) for part in np.split(order, starts[1:])]
         if len(order)
         else []
     )
@@ -418,17 +418,17 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
         >>> sides(pieces(clicks, "interactions", Attribution(), 8))[0] is None
         True
     """
-    listed = as_table(rows).to_pylist() if isinstance(rows, ArrowTable) else rows
+    mappings = as_table(rows).to_pylist() if isinstance(rows, ArrowTable) else rows
     tables: dict[str, list[Any]] = {side: [] for side in _SIDES}
     arrow = _arrow()
-    for row in listed:
+    for row in mappings:
         try:
             tables[row["side"]].append(arrow.ipc.open_stream(row["rows"]).read_all())
         except (KeyError, TypeError, ValueError, OSError, arrow.ArrowException) as error:
             problem = f"{row!r:.80} is not a row of pieces: {error}"
             raise DamagedStateError("piece", problem) from error
-    shown, reported = (concatenated(*tables[side], side=side) for side in _SIDES)
-    return shown, reported
+    impressions, interactions = (concatenated(*tables[side], side=side) for side in _SIDES)
+    return impressions, interactions
 
 
 def _ipc_stream(table: Any) -> bytes:
@@ -450,8 +450,8 @@ class _Impressions:
     """
 
     def __init__(self, table: ArrowTable | None, rule: Attribution) -> None:
-        whole = _nothing_shown(rule) if table is None else as_table(table)
-        self.table = with_user_column(whole)
+        all_columns = _no_impressions(rule) if table is None else as_table(table)
+        self.table = with_user_column(all_columns)
         for name in _MADE:
             if name in self.table.column_names:
                 detail = f"impressions have a column {name!r}, which the join makes; leave it out"
@@ -548,7 +548,9 @@ class _Join:
             (self.interactions, self.times),
         ):
             outcomes[(outcomes == _COUNTED) & (times >= until)] = _OPEN
-        self._keys, self._wanted = _shared_codes(rule.key_column, shown.keys, reports["key"])
+        self._keys, self._interaction_keys = _shared_codes(
+            rule.key_column, shown.keys, reports["key"]
+        )
         self._refuse_copies()
         self._items, self.names = _sorted_codes(reports["item"])
         self._match()
@@ -556,12 +558,12 @@ class _Join:
     def lists(self, rows: IntArray) -> Any:
         """These impressions with their interactions, combined."""
         arrow, table = _arrow(), self.shown.table
-        acts, of = self._acts, self._lists
+        clicks, of = self._clicks, self._lists
         number = np.full(table.num_rows, -1, np.int64)
         number[rows] = np.arange(rows.size)
         there = number[of] >= 0
-        acts, of = acts[there], number[of[there]]
-        gains, items = _numbers(self.reports["gain"])[acts], self._items[acts]
+        clicks, of = clicks[there], number[of[there]]
+        gains, items = _numbers(self.reports["gain"])[clicks], self._items[clicks]
         width = int(self._items.max(initial=0)) + 1
         groups = of * width + items
         first, combined, _ = reduce_gains(groups, gains, self._rule.combine)
@@ -573,7 +575,7 @@ class _Join:
         columns = {
             "interactions": _lists(offsets, self.names.take(arrow.array(items[first]))),
             "gains": _gain_column(offsets, combined),
-            "typed": self._typed(of, items, gains, acts, rows.size),
+            "typed": self._typed(of, items, gains, clicks, rows.size),
         }
         for name, column in columns.items():
             part = part.append_column(name, column)
@@ -581,10 +583,10 @@ class _Join:
 
     def hidden_losses(self, rows: IntArray) -> BoolArray:
         """Which of these lists have an item with gains above and below 0, if the largest counts."""
-        gains = _numbers(self.reports["gain"])[self._acts]
+        gains = _numbers(self.reports["gain"])[self._clicks]
         if self._rule.combine != "max" or not (gains < 0).any():
             return np.zeros(rows.size, np.bool_)
-        groups = tuple_codes(self._lists, self._items[self._acts])
+        groups = tuple_codes(self._lists, self._items[self._clicks])
         first, _, hides_loss = reduce_gains(groups, gains, self._rule.combine)
         hidden: BoolArray = np.isin(rows, self._lists[first[hides_loss]])
         return hidden
@@ -593,11 +595,11 @@ class _Join:
         """Which of these interactions are with an item that their list lacks."""
         outside = np.zeros(counted.size, np.bool_)
         if self._rule.key == "request_id":
-            chosen = counted[self._acts]
-            acts, lists = self._acts[chosen], self._lists[chosen]
+            selected = counted[self._clicks]
+            clicks, lists = self._clicks[selected], self._lists[selected]
             rows, of = np.unique(lists, return_inverse=True)
-            shown = self._known(self.shown.items(rows))
-            outside[acts] = ~are_in_lists(shown, of, self._items[acts])
+            items = self._known(self.shown.items(rows))
+            outside[clicks] = ~are_in_lists(items, of, self._items[clicks])
         return outside
 
     def _refuse_copies(self) -> None:
@@ -618,7 +620,7 @@ class _Join:
         rows, named = rows[repeated], named[repeated]
         if rows.size:
             (streams,) = _shared_codes("stream", self.reports["stream"])
-            ids = tuple_codes(self._wanted[rows], named, streams[rows])
+            ids = tuple_codes(self._interaction_keys[rows], named, streams[rows])
             span = window + duration_of(rule.lateness)
             copies = are_copies(ids, self.times[rows], span, self._contents.of(rows))
             self.interactions[rows[copies]] = _DUPLICATE
@@ -641,27 +643,29 @@ class _Join:
 
     def _match(self) -> None:
         """Find the lists of the interactions; those without one are orphans."""
-        shown = np.flatnonzero(self.impressions == _COUNTED)
-        acts = np.flatnonzero(self.interactions == _COUNTED)
-        keys, times = self._keys[shown], self.shown.times[shown]
-        wanted, moments = self._wanted[acts], self.times[acts]
-        contents = self.shown.contents.of(shown)
+        impressions = np.flatnonzero(self.impressions == _COUNTED)
+        clicks = np.flatnonzero(self.interactions == _COUNTED)
+        keys, times = self._keys[impressions], self.shown.times[impressions]
+        clicked_keys, moments = self._interaction_keys[clicks], self.times[clicks]
+        contents = self.shown.contents.of(impressions)
         if self._rule.key == "request_id":
-            lists = latest_lists(keys, times, wanted, moments, self._window, contents)
+            lists = latest_lists(keys, times, clicked_keys, moments, self._window, contents)
             found = np.flatnonzero(lists >= 0)
             lists = lists[found]
         else:
             # Lists of other users are not looked into.
-            rows = np.flatnonzero(np.isin(keys, wanted))
-            items = self._known(self.shown.items(shown[rows]))
-            views = Shown(keys[rows], items, times[rows], self.shown.groups[shown[rows]])
-            queries = Wanted(wanted, self._items[acts], moments)
+            rows = np.flatnonzero(np.isin(keys, clicked_keys))
+            items = self._known(self.shown.items(impressions[rows]))
+            views = ListColumns(
+                keys[rows], items, times[rows], self.shown.groups[impressions[rows]]
+            )
+            queries = InteractionKeys(clicked_keys, self._items[clicks], moments)
             found, lists = last_touches(views, queries, self._window, contents.of(rows))
             lists = rows[lists]
-        self._acts, self._lists = acts[found], shown[lists]
-        orphan = np.ones(acts.size, np.bool_)
+        self._clicks, self._lists = clicks[found], impressions[lists]
+        orphan = np.ones(clicks.size, np.bool_)
         orphan[found] = False
-        self.interactions[acts[orphan]] = _ORPHAN
+        self.interactions[clicks[orphan]] = _ORPHAN
 
     def _known(self, lists: IdColumn) -> Ragged:
         """The items of lists by the codes of the items of interactions; -1 for others."""
@@ -676,7 +680,7 @@ class _Join:
         known = _filled(codes, -1)
         return Ragged(known if names is None else known[ragged.values], ragged.offsets)
 
-    def _typed(self, of: IntArray, items: IntArray, gains: Any, acts: IntArray, size: int) -> Any:
+    def _typed(self, of: IntArray, items: IntArray, gains: Any, clicks: IntArray, size: int) -> Any:
         """The combined gain of each item and type, in the order of items and types."""
         arrow = _arrow()
         types, names = _sorted_codes(self.reports["type"])
@@ -685,8 +689,8 @@ class _Join:
         )
         if not len(names):
             return _lists(np.zeros(size + 1, np.int64), arrow.array([], entry))
-        typed = types[acts] >= 0
-        of, items, gains, kinds = of[typed], items[typed], gains[typed], types[acts][typed]
+        typed = types[clicks] >= 0
+        of, items, gains, kinds = of[typed], items[typed], gains[typed], types[clicks][typed]
         groups = tuple_codes(of, items, kinds)
         first, combined, _ = reduce_gains(groups, gains, self._rule.combine)
         offsets = np.concatenate(([0], np.cumsum(np.bincount(of[first], minlength=size))))
@@ -728,8 +732,8 @@ def _report(stream: Stream, number: int) -> Any:
     of_type = _filled(words.indices, len(types) - 1)
     gains = np.array([rule.types.get(name or "", 1.0) for name in types])[of_type]
     if "gain" in named:
-        given = _floats(column_of(table, "gain"))
-        gains = np.where(null_rows(table["gain"]), gains, given)
+        own_gains = _floats(column_of(table, "gain"))
+        gains = np.where(null_rows(table["gain"]), gains, own_gains)
         invalid |= ~(np.abs(gains) <= LARGEST_GAIN)
     counts = [name not in rule.ignore and (not rule.types or name in rule.types) for name in types]
     invalid |= null_rows(key) | null_rows(item)
@@ -763,14 +767,14 @@ def _nothing_reported() -> Any:
     return arrow.schema(kinds).empty_table()
 
 
-def _nothing_shown(rule: Attribution) -> Any:
+def _no_impressions(rule: Attribution) -> Any:
     arrow = _arrow()
     kinds = {"recommendations": arrow.list_(arrow.null()), "times": arrow.int64()}
     kinds |= dict.fromkeys([rule.key_column, *rule.per], arrow.null())
     return arrow.schema(kinds).empty_table()
 
 
-_NEW, _ACCEPTED, _TOLD = range(3)
+_NEW, _ACCEPTED, _REPORTED = range(3)
 """How far `closed` is with a row: it arrived, it was kept, its outcome was returned."""
 
 _PROGRESS: Final = "~progress"
@@ -853,8 +857,8 @@ def _shared_codes(name: str, *columns: Any) -> list[IntArray]:
     if len(kinds) > 1:
         raise _unlike(name, *kinds)
     kind = kinds[0] if kinds else arrow.int64()
-    whole = arrow.concat_arrays([array.cast(kind) for array in arrays]).dictionary_encode()
-    codes = _filled(whole.indices, -1)
+    together = arrow.concat_arrays([array.cast(kind) for array in arrays]).dictionary_encode()
+    codes = _filled(together.indices, -1)
     edges = np.cumsum([len(array) for array in arrays])[:-1]
     return np.split(codes, edges)
 
@@ -925,9 +929,9 @@ def _gain_column(offsets: IntArray, gains: Any) -> Any:
     """The gains of lists; null for lists where all are 1."""
     arrow = _arrow()
     graded = np.zeros(offsets.size - 1, np.bool_)
-    owners = np.repeat(np.arange(graded.size), np.diff(offsets))
-    graded[owners[gains != 1.0]] = True
-    entries = gains[graded[owners]]
+    list_indices = np.repeat(np.arange(graded.size), np.diff(offsets))
+    graded[list_indices[gains != 1.0]] = True
+    entries = gains[graded[list_indices]]
     ends = np.concatenate(([0], np.cumsum(np.diff(offsets) * graded)))
     return arrow.LargeListArray.from_arrays(
         arrow.array(ends), arrow.array(entries), mask=arrow.array(~graded)

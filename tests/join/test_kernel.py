@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events.ragged import Ragged
-from streameval.join.kernel import Contents, Shown, Wanted, are_copies, last_touches
+from streameval.join.kernel import Contents, InteractionKeys, ListColumns, are_copies, last_touches
 
 _SMALL = st.integers(0, 3)
 _rows = st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 12), _SMALL), max_size=12)
@@ -55,8 +55,8 @@ def test_the_latest_list_of_each_group_is_touched(
         np.array([item for row in items for item in row], np.int64),
         np.array([*map(len, items)], np.int64),
     )
-    shown = Shown(_column(lists, 0), codes, _column(lists, 1), _column(lists, 2))
-    columns = Wanted(*(_column(wanted, number) for number in range(3)))
+    shown = ListColumns(_column(lists, 0), codes, _column(lists, 1), _column(lists, 2))
+    columns = InteractionKeys(*(_column(wanted, number) for number in range(3)))
 
     def texts(rows: Any) -> list[str]:
         return [repr(lists[row]) for row in rows.tolist()]

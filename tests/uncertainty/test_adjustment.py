@@ -85,12 +85,12 @@ def exactly(*values: float) -> object:
 
 def test_the_golden_values() -> None:
     raw, adjusted = adjusted_golden()
-    error = standard_error(raw.treatment.moves - raw.control.moves)
+    error = standard_error(raw.treatment.influences - raw.control.influences)
     assert (raw.control.value, raw.treatment.value, raw.groups, error) == exactly(
         0.143131477311, 0.141436124013, 14.9674988456, 0.00901969341764
     )
     values = adjusted.control.value, adjusted.treatment.value
-    error = standard_error(adjusted.treatment.moves - adjusted.control.moves)
+    error = standard_error(adjusted.treatment.influences - adjusted.control.influences)
     assert (*values, error, adjusted.groups) == exactly(
         0.143460987369, 0.141273934032, 0.00768464548751, 12.9674988456
     )

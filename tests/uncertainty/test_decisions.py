@@ -52,7 +52,7 @@ def test_the_golden_values_of_guardrails_together() -> None:
         contrast = _guarded(number)
         first, other, *_ = contrast
         difference = other.value - (1.0 + limit) * first.value
-        spread = standard_error(other.moves - (1.0 + limit) * first.moves)
+        spread = standard_error(other.influences - (1.0 + limit) * first.influences)
         assert (difference, spread, contrast.groups) == pytest.approx(
             (effect, error, groups), rel=1e-11
         )
@@ -60,7 +60,7 @@ def test_the_golden_values_of_guardrails_together() -> None:
         for level, bound in ((0.1, low), (0.05 / 3, apart)):
             half = half_width(spread, contrast.groups, level, "fixed", 1.0)
             assert difference - half == pytest.approx(bound, abs=1e-13, rel=0)
-        relative = standard_error(other.moves / other.value - first.moves / first.value)
+        relative = standard_error(other.influences / other.value - first.influences / first.value)
         half = half_width(relative, contrast.groups, 0.1, "fixed", 1.0)
         lift = math.log(other.value / first.value / (1.0 + limit))
         assert lift - half == pytest.approx(log_low, abs=1e-13, rel=0)

@@ -329,10 +329,13 @@ def test_the_users_of_a_value_are_worth_what_they_and_their_lists_say() -> None:
     }
     assert estimates["v2"].relative_variance == pytest.approx(0.113984306374, rel=1e-9)
     assert foretold["v2"] == pytest.approx(0.00731933175604, rel=1e-9)
-    assert [estimates[name].worth(foretold[name]) for name in values] == pytest.approx(
+    assert [estimates[name].effective_groups(foretold[name]) for name in values] == pytest.approx(
         [14.3429156795, 13.8033620648, 13.2938465976, 12.0720522675], rel=1e-9
     )
-    assert (estimates["v3"].relative_variance, estimates["v3"].worth()) == (math.inf, -1.0)
+    assert (estimates["v3"].relative_variance, estimates["v3"].effective_groups()) == (
+        math.inf,
+        -1.0,
+    )
 
 
 def test_a_gap_of_rare_clicks_is_that_of_square_roots() -> None:

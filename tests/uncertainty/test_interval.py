@@ -58,7 +58,7 @@ def test_the_standard_error_is_that_of_the_jackknife() -> None:
         for group in range(20)
     ]
     expected = math.sqrt(19 / 20 * sum((mean - whole) ** 2 for mean in without))
-    assert standard_error(pool_days(table).moves) == pytest.approx(expected)
+    assert standard_error(pool_days(table).influences) == pytest.approx(expected)
 
 
 def test_days_are_added_up() -> None:
@@ -71,7 +71,7 @@ def test_a_fixed_interval_is_students() -> None:
     bounds = present(interval(binomial(3, 0.1), Intervals(), "fixed"))
     estimate = pool_days(binomial(3, 0.1))
     # The 97.5 % point of Student's t lies between 1.969 and 1.970 from 240 to 256 groups.
-    reach = (bounds.high - bounds.low) / 2 / standard_error(estimate.moves)
+    reach = (bounds.high - bounds.low) / 2 / standard_error(estimate.influences)
     assert 1.969 < reach < 1.970
     assert (bounds.low + bounds.high) / 2 == pytest.approx(estimate.value)
     assert bounds.groups == pytest.approx(256 / (1 + 1 / 400) - 1, rel=0.01)

@@ -99,7 +99,9 @@ def test_the_information_of_a_look_is_that_of_the_days_before() -> None:
     course = course_of(_arm(1), _arm(2))
     look = with_information(PlannedLook(6, 3), course)
     errors = [
-        standard_error(course[end - 1][1].treatment.moves - course[end - 1][1].control.moves)
+        standard_error(
+            course[end - 1][1].treatment.influences - course[end - 1][1].control.influences
+        )
         for end in (4, 8, 12)
     ]
     assert look.information == pytest.approx([error**-2 for error in errors])
@@ -113,7 +115,7 @@ def test_an_interval_and_its_p_value_are_those_of_the_look() -> None:
     once = Settings("fixed", 0.02, 0.95)
     for look in (PlannedLook(5, 2), PlannedLook(5, 5)):
         planned, single = (judge(contrast, of) for of in (once._replace(look=look), once))
-        error = standard_error(contrast.treatment.moves - contrast.control.moves)
+        error = standard_error(contrast.treatment.influences - contrast.control.influences)
         width = present(planned.high) - present(planned.low)
         reach = student_reach(look.reach(0.05), contrast.groups)
         assert width == pytest.approx(2 * reach * error)

@@ -75,7 +75,7 @@ def test_the_golden_values_of_a_ramp() -> None:
         (1_490, 6_090),
     ]
     contrast = compared(arms)
-    error = standard_error(contrast.treatment.moves - contrast.control.moves)
+    error = standard_error(contrast.treatment.influences - contrast.control.influences)
     assert (contrast.control.value, contrast.treatment.value, contrast.groups, error) == exactly(
         0.194453648514, 0.189633338088, 11.2720328055, 0.00810135586981
     )

@@ -115,7 +115,7 @@ def section(report: ChangesReport) -> str:
     reported = [change for change in changes if change.slice is None or change.verdict in CHANGED]
     return render(
         "analyses/changes/section.html",
-        told=[(sentence(change), _drawing(change)) for change in reported],
+        reported=[(sentence(change), _drawing(change)) for change in reported],
         table=changes_table(changes, "Watched series"),
         promise=changes_promise(report),
     )

@@ -222,7 +222,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         days: the last 63 days.
         reason: reason that the series is not judged, or None.
         verdict: worse, better, changed, no change seen, ...
-        text: what happened, in a sentence or two, in a report that is `told`; else empty.
+        text: what happened, in a sentence or two, from `with_sentences`; else empty.
 
     Example:
         >>> from streameval import Accumulator, Intervals, changes

@@ -128,10 +128,12 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
     `covariates`: the contrast of each. `share`: of the users, those in the treatment.
     """
     control, treatment, *_ = contrast
-    influences = np.array([part.treatment.moves - part.control.moves for part in covariates])
+    influences = np.array(
+        [part.treatment.influences - part.control.influences for part in covariates]
+    )
     differences = np.array([part.treatment.value - part.control.value for part in covariates])
     inverse, rank = _inverse(influences)
-    weights = inverse @ influences @ (treatment.moves - control.moves)
+    weights = inverse @ influences @ (treatment.influences - control.influences)
     groups, width = contrast.groups, influences.shape[1]
     left = groups - rank
     surprise = differences @ inverse @ differences * width / (width - 1)
@@ -140,12 +142,12 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
     return contrast._replace(
         control=control._replace(
             value=control.value + share * shift,
-            moves=factor * (control.moves + share * explained),
+            influences=factor * (control.influences + share * explained),
             groups=left,
         ),
         treatment=treatment._replace(
             value=treatment.value - (1.0 - share) * shift,
-            moves=factor * (treatment.moves - (1.0 - share) * explained),
+            influences=factor * (treatment.influences - (1.0 - share) * explained),
             groups=left,
         ),
     )
@@ -182,14 +184,14 @@ def share_left(sums: GroupSums, audience: Audience) -> float | None:
         pool_days(GroupSums(day, column[early].sum(axis=0)[None], users)) for column in columns
     ]
     value = pool_days(sums.rows(late))
-    influences = np.array([estimate.moves for estimate in of_users])
+    influences = np.array([estimate.influences for estimate in of_users])
     if not value.is_usable or min(value.groups, of_users[0].groups) < FEWEST_GROUPS * len(
         influences
     ):
         return None
     inverse, rank = _inverse(influences)
-    rest = value.moves - influences.T @ inverse @ influences @ value.moves
-    share = np.square(rest).sum() / np.square(value.moves).sum()
+    rest = value.influences - influences.T @ inverse @ influences @ value.influences
+    share = np.square(rest).sum() / np.square(value.influences).sum()
     return min(float(share * value.groups / (value.groups - rank)), 1.0)
 
 

@@ -164,7 +164,7 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     if contrast is None:
         return Comparison(kind=settings.method, confidence=confidence)
     first, other, *_ = contrast
-    influences, basis = other.moves - first.moves, contrast.basis
+    influences, basis = other.influences - first.influences, contrast.basis
     norm = math.hypot(*influences.tolist())
     has_lift = min(first.value, other.value) > 0 and basis != "difference"
     is_short = (has_lift or contrast.is_signed) and contrast.shortfall > 1
@@ -248,14 +248,14 @@ def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_
     elif contrast.basis == "difference":
         # Below 0, too, a limit of -5 % lets a value fall by 5 % of its size.
         scale = 1.0 + limit * math.copysign(1.0, first.value)
-        error = standard_error(other.moves - scale * first.moves)
+        error = standard_error(other.influences - scale * first.influences)
         unit = max(abs(first.value), abs(other.value), error)
         tests = [_test_effect(settings, groups, other.value - scale * first.value, error, unit)]
     else:
         scale = 1.0 + limit
         lift, of_lift = log_lift(contrast)
         effects = other.value - scale * first.value, lift - math.log(scale)
-        influences = other.moves - scale * first.moves, of_lift
+        influences = other.influences - scale * first.influences, of_lift
         tests = [
             _test_effect(settings, groups, effect, standard_error(of_effect), unit)
             for effect, of_effect, unit in zip(effects, influences, (first.value, 1.0), strict=True)
@@ -267,7 +267,7 @@ def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_
 def log_lift(contrast: Contrast) -> tuple[float, FloatArray]:
     """The logarithm of treatment / control, both above 0, and its moves by user group."""
     first, other, *_ = contrast
-    influences = other.moves / other.value - first.moves / first.value
+    influences = other.influences / other.value - first.influences / first.value
     return math.log(_ratio(contrast)), influences
 
 

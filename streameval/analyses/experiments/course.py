@@ -221,7 +221,7 @@ def with_information(look: PlannedLook, course: Course) -> PlannedLook:
     days, looks = len(course), look.look
     ends = [round(days * number / looks) for number in range(1, looks + 1)]
     arms = [course[end - 1][1][:2] for end in ends if end]
-    errors = [standard_error(other.moves - first.moves) for first, other in arms]
+    errors = [standard_error(other.influences - first.influences) for first, other in arms]
     if len(errors) < looks or len(set(ends)) < looks or not all(error > 0 for error in errors):
         return look
     information = np.maximum.accumulate([error**-2.0 for error in errors])

@@ -224,4 +224,4 @@ def _effort(
 
 def _relative_error(sums: GroupSums) -> float:
     estimate = pool_days(sums)
-    return standard_error(estimate.moves) / estimate.value if estimate.is_usable else 0.0
+    return standard_error(estimate.influences) / estimate.value if estimate.is_usable else 0.0

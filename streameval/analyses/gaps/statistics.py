@@ -244,7 +244,8 @@ def _with_enough_clicks(rows: list[_LabelValue]) -> list[_LabelValue]:
     relative, lists = _pooled(compared).relative_variance, sum(row.lists for row in compared)
     return [
         row._replace(left_out=TOO_FEW_CLICKS)
-        if row.left_out is None and row.estimate.worth(relative * lists / row.lists) < FEWEST_GROUPS
+        if row.left_out is None
+        and row.estimate.effective_groups(relative * lists / row.lists) < FEWEST_GROUPS
         else row
         for row in rows
     ]
@@ -264,14 +265,16 @@ def _compare(
 ) -> tuple[dict[str, float | None], frozenset[str]]:
     """The bounds of a gap, of at least two values that ascend, and those that may be the worst."""
     means = np.array([row.estimate.value for row in rows])
-    influences = np.array([row.estimate.moves for row in rows])
+    influences = np.array([row.estimate.influences for row in rows])
     groups = np.array([row.estimate.groups for row in rows])
     pooled = _pooled(rows)
     # If all lists of a value are alike, such as none with a click, its groups do not vary, although
     # by chance they might have: its error is then that of as many lists of all values together.
     sizes = np.array([row.lists for row in rows], np.float64)
-    spread = standard_error(pooled.moves) * math.sqrt(sizes.sum())
-    flat = [standard_error(row.estimate.moves) <= NOISE * abs(row.estimate.value) for row in rows]
+    spread = standard_error(pooled.influences) * math.sqrt(sizes.sum())
+    flat = [
+        standard_error(row.estimate.influences) <= NOISE * abs(row.estimate.value) for row in rows
+    ]
     errors = np.where(flat, spread / np.sqrt(sizes), 0.0)
     positive, alike = means > 0, np.full(means.size, 0.5)
     if means[0] < 0 or means[-1] <= 0:
