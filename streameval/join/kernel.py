@@ -202,10 +202,10 @@ def last_touches(
 
     Example:
         >>> items = Ragged(np.array([8, 9, 8]), np.array([0, 2, 3]))
-        >>> lists = Shown(np.array([5, 5]), items, np.array([10, 20]), np.array([0, 1]))
-        >>> wanted = Wanted(np.array([5, 5]), np.array([8, 9]), np.array([20, 20]))
+        >>> lists = ListColumns(np.array([5, 5]), items, np.array([10, 20]), np.array([0, 1]))
+        >>> clicks = InteractionKeys(np.array([5, 5]), np.array([8, 9]), np.array([20, 20]))
         >>> alike = Contents(lambda rows: [""] * rows.size, lambda first, _: first >= 0)
-        >>> rows, of = last_touches(lists, wanted, 30, alike)
+        >>> rows, of = last_touches(lists, clicks, 30, alike)
         >>> rows.tolist(), of.tolist()
         ([0, 0, 1], [0, 1, 0])
     """
