@@ -105,14 +105,14 @@ class Accumulator:
         catalog: number of items, or their ids; needed by item_coverage.
         popularity: number of users who interacted with each item before; needed by novelty.
         similarity: similarity of pairs of items; needed by list_diversity.
-        attributes: name -> what items are, as an `Attribute` or a mapping from items to their
+        attributes: name -> attribute of items, an `Attribute` or a mapping from items to their
             values: {"genre": {"a": ["drama", "news"]}}; needed by metrics with `by` or `among`.
-        examination: the chance that users look at rank 1, 2, ...: [1, 0.6, 0.4]; deeper ranks have
-            the last one; needed by debiased_ctr.
-        user_key: where the key of the hash of users is, "${file:PATH}" or "${NAME}"; without it
-            anybody with a list of ids can recompute the hashes that a state has.
+        examination: the chance that users look at rank 1, 2, ...: [1, 0.6, 0.4]; the last value
+            also applies to deeper ranks; needed by debiased_ctr.
+        user_key: where the key for hashing users is, "${file:PATH}" or "${NAME}"; without it,
+            anyone with a list of ids can recompute the hashes in a state.
         depth: ranks kept; by default the largest cut-off of the metrics, or whole lists if a
-            metric has none; 0 always keeps whole lists.
+            metric has no cut-off; 0 always keeps whole lists.
         max_items: largest number of distinct items counted exactly; beyond it, coverage is an
             estimate.
         ids: "text" or "integer"; by default the kind of the ids of the inputs, else of the first
@@ -120,11 +120,11 @@ class Accumulator:
         intervals: settings of confidence intervals, which need the user of each event; None for no
             intervals.
         experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks;
-            a PrePeriod keeps what each of them did before the experiment, too.
-        time_zone: zone whose days intervals and comparisons count, like "Europe/Berlin"; None for
-            UTC. Counts by the days of another zone do not merge.
-        needs: what analyses of your own keep besides: functions of all metrics, the limits and the
-            number of user groups that give specifications of statistics.
+            a PrePeriod also keeps their pre-experiment data.
+        time_zone: time zone of the days of intervals and comparisons, like "Europe/Berlin"; None
+            for UTC. Counts by days of different zones do not merge.
+        needs: additional statistics of your own analyses: functions of all metrics, the limits and
+            the number of user buckets that return specifications of statistics.
 
     Raises:
         MetricError: a metric is unknown or lacks an input, the inputs have ids of both kinds, or
@@ -239,7 +239,7 @@ class Accumulator:
             recommendations: item ids as shown, rank 1 first; -1 or "" at the end is padding.
             interactions: ids of the items interacted with, or item id -> gain.
             positions: rank of each item, from 1; by default 1, 2, 3, ...
-            scores: the recommender's score of each item, for auc, log_loss and the like.
+            scores: the recommender's score of each item, for auc, log_loss and similar metrics.
             baseline: the list of another recommender, for unexpectedness.
             typed: the interactions with their types, for metrics with type=.
             history: items that the user knew before, for user_novelty.
@@ -358,7 +358,7 @@ class Accumulator:
             return self._reading(metric_of(metric, self.metrics), settings).interval
 
     def groups(self, metric: str) -> GroupSums | None:
-        """Numerators and denominators of a metric by event day and user group.
+        """Numerators and denominators of a metric by event day and user bucket.
 
         None if no sums are kept by user; `read(metric).no_interval` gives the reason.
 
@@ -378,7 +378,7 @@ class Accumulator:
     def compute(self) -> dict[str, Reading]:
         """The readings of all metrics named at construction, by canonical text.
 
-        `[...]` finds the reading of any other spelling, too.
+        `[...]` also finds a reading by any other spelling.
 
         Example:
             >>> accumulator = Accumulator("hr@2")

@@ -216,7 +216,7 @@ Labelled: TypeAlias = Mapping[Id, Labels] | Mapping[str, Labels] | Mapping[int, 
 
 
 class Attribute:
-    """What items are, such as their genres or their provider; fixed while events are counted.
+    """An attribute of items, such as genre or provider; fixed while events are counted.
 
     Args:
         values: item -> its value, or its values; whole numbers count as their text.
@@ -230,7 +230,7 @@ class Attribute:
         values: all values, in alphabetical order.
 
     Raises:
-        MetricError: the item ids are not all text or all integers, or a value is empty or no text.
+        MetricError: the item ids are not all text or all integers, or a value is not text or empty.
 
     Example:
         >>> genre = Attribute({"a": ["news", "drama"], "b": "news"})

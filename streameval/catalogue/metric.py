@@ -434,7 +434,7 @@ def metric(
             all values but the default.
         interactions: whether the metric reads interactions, so that `type=` applies.
         over: name of a metric of events whose sum, with the same parameters, divides that of this
-            one: a mean weighted by list, which has intervals, too.
+            one: a mean weighted by list, which also has intervals.
         reference: a value with a meaning, for example 1 of a mean weight, and the verdicts if the
             interval is below it, above it, or covers it.
 

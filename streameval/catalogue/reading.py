@@ -40,8 +40,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         weight: sum of the weights that divides the value of a ratio such as snips; else None.
         verdict: side of the metric's reference on which the value is, such as "support is missing"
             of a mean weight; None without a reference, or without `intervals`.
-        note: what must be said beside the value, such as the share of clipped lists, or how peers
-            count otherwise under the same name.
+        note: a caveat to show with the value, such as the share of clipped lists, or how other
+            systems count under the same name.
         no_interval: reason for a missing interval if intervals are configured; else None.
 
     Example:

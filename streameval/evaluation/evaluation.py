@@ -61,7 +61,7 @@ _INTERVALS: Final = Intervals()
 class Evaluation(Mapping[str, Reading]):
     """The readings of `evaluate`: a mapping from the text of a metric to its Reading.
 
-    Split by labels or spans, the keys name them, too: 'ctr{variant="a"}'; see `slice`.
+    If split by labels or spans, the keys also name these: 'ctr{variant="a"}'; see `slice`.
 
     Example:
         >>> found = evaluate({"u1": ["a", "b"], "u2": ["c"]}, {"u1": {"b"}, "u2": {"d"}}, "mrr")
@@ -352,7 +352,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     processes: int = 1,
     **unknown: Unpack[NoOptions],
 ) -> Evaluation:
-    """Evaluate recommendations, with the bits and the warnings of the command of this name.
+    """Evaluate recommendations, with the values and warnings of the command of this name.
 
     Args:
         recommendations: a path (files, folders, patterns, s3://, gs://, az://); a frame of pandas,
@@ -360,34 +360,34 @@ def evaluate(  # noqa: PLR0913  each is an option
             ir_measures have it; a list of items for each user; or scores of users (rows) for items
             (columns), as a matrix or tensor. Without a truth: events with their interactions - a
             path, a frame with a row per event, Events, pairs, `Columns` or a `Batch`.
-        truth: the interactions in any of these forms, whichever the recommendations have: rows of
-            users and items with or without a rating, which is the gain. Beside scores a matrix of
-            the same shape, dense or sparse, whose entries are gains; or lists of items, or item ->
-            gain. May be left out: a metric here counts as the first of `metrics`.
+        truth: the interactions, in any of these forms: rows of users and items with or without a
+            rating, which is the gain. For scores: a matrix of the same shape, dense or sparse,
+            whose entries are gains; or lists of items, or item -> gain. May be left out: a metric
+            here counts as the first of `metrics`.
         metrics: for example "ndcg@10", or lists of them; from `config` if there are none.
-        by: fields or columns of the events to split by; beside a truth, columns that say of which
-            group a user is, in the recommendations, the truth or `users`.
+        by: fields or columns of the events to split by; with a truth, columns of the
+            recommendations, the truth or `users` that give the user group.
         every: length of spans of event time, for example "1h"; "1d" are days of `time_zone`.
-        columns: field -> column, where it has no usual name: {"item": "sku", "rating": "stars"},
+        columns: field -> column, if its name is unusual: {"item": "sku", "rating": "stars"},
             {"recommendations": "shown"}, {"truth.user": "member"}, {"time": "ts"}. None for no
             column: {"rating": None} counts every row alike.
         time_unit: unit of event time: "s", "ms", "us" or "iso8601".
-        time_zone: zone whose days are counted, like "Europe/Berlin"; UTC by default.
+        time_zone: time zone of the days, like "Europe/Berlin"; UTC by default.
         separator: between the ids of a cell: ";" for all columns, {"clicks": ";"} for one. ""
             keeps a cell as one id.
-        form: "csv", "json", "parquet", "arrow", "trec" or "mind" for files whose names and first
-            lines do not tell.
-        header: names of the columns of files whose first line has none.
+        form: "csv", "json", "parquet", "arrow", "trec" or "mind", if names and first lines of files
+            do not tell.
+        header: column names of text files without a header line.
         delimiter: between the fields of text, such as "::"; by default tab, comma or semicolon.
         ties: order of equal scores: "arrival", "id_desc" or "id_asc"; "worst" puts larger gains
-            last, "random" shuffles, equally each time.
-        combine: what several gains of an item in one list are together: "max", the largest, or
-            "sum", so that a refund takes back its sale.
+            last, "random" shuffles reproducibly.
+        combine: how to combine several gains of an item in one list: "max", the largest, or "sum",
+            so that a refund offsets its sale.
         exclude: items of each user to leave out of the lists, in the forms of a truth.
-        users: a table of users and the labels to split by: a path, a frame, a mapping of users; of
-            lists and matrices also one label for each.
-        impressions: instead of recommendations and truth, a path or a frame of lists shown, which
-            `interactions` are joined with: all arguments by position are metrics then. See
+        users: a table of users and the labels to split by: a path, a frame, a mapping of users;
+            for lists and matrices, also one label for each.
+        impressions: instead of recommendations and truth, a path or a frame of lists shown, to
+            join with `interactions`; all positional arguments are then metrics. See
             `streameval.attribution.joined` for the columns; `columns` names others.
         interactions: a path or a frame of interactions; several streams by name.
         attribution: the rules of the join; those of [attribution] in `config`, or the defaults.
@@ -396,15 +396,15 @@ def evaluate(  # noqa: PLR0913  each is an option
         similarity: of pairs of items.
         attributes: name -> (item -> its values), for metrics with `by` or `among`.
         examination: chance that users look at rank 1, 2, ..., for debiased_ctr.
-        user_key: where the key of the hash of users is, "${file:PATH}" or "${NAME}".
+        user_key: where the key for hashing users is, "${file:PATH}" or "${NAME}".
         intervals: settings of confidence intervals; None for none, which is faster.
-        config: a TOML file to take metrics, labels, inputs and [event] from; it is counted as by
-            a daemon.
+        config: a TOML file with metrics, labels, inputs and [event]; events are counted as by a
+            daemon.
         processes: number of processes that count files.
-        unknown: none; an argument that there is not is refused.
+        unknown: unknown arguments, which are refused.
 
     Raises:
-        UsageError: the arguments contradict each other, or can be read in two ways.
+        UsageError: the arguments contradict each other or are ambiguous.
         SourceError: a file cannot be read; InvalidEventError: an event is not valid.
         NoEventsError: there is no valid event.
         MetricError: a metric is unknown or lacks an input.

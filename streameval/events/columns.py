@@ -66,7 +66,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         shown_instead: the list shown instead of each; null if its recommendations were shown.
         users: user id of each event, for intervals and users_covered; null if unknown.
         times: event time of each event: timestamps, or integer microseconds since the epoch.
-        combine: what several gains of an item in one event are together: the largest, or the sum.
+        combine: how to combine several gains of an item in one event: the largest, or the sum.
 
     Example:
         >>> from streameval import Accumulator

@@ -83,8 +83,8 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         key: "request_id": an interaction names its list; "user_item": it belongs to the latest
             list that showed the item to the user.
         window: longest time from a list to an interaction that counts; at least 1s.
-        lateness: added to the window, the longest time between two interactions with one event id
-            that are one. No row is late: a table has no order to be late in.
+        lateness: added to the window, the longest time between two copies of an interaction, which
+            have one event id. No row is late, because a table has no order.
         combine: gain of several interactions with one item: the largest, or the sum.
         per: columns of the impressions by which "user_item" attributes separately.
         types: type -> gain, where there is no column `gain`; other types do not count. Without
@@ -236,7 +236,7 @@ def join_streams(
 
 
 class OpenRows(NamedTuple):
-    """What `closed` keeps between steps.
+    """The state of `closed` between steps.
 
     Attributes:
         impressions: rows that are open, and kept ones that later rows may repeat; None without any.
@@ -287,8 +287,8 @@ def closed(
         state: `OpenRows()` at first.
         new: impressions and interactions that arrived; see `joined`.
         rule: how they belong together.
-        until: the watermark: no row before it comes any more, microseconds. Rows that do are late.
-            None at the end of all streams.
+        until: the watermark in microseconds: later rows with an earlier time are late. None at the
+            end of all streams.
 
     Example:
         >>> import pyarrow

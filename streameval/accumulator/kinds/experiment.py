@@ -47,9 +47,9 @@ class PrePeriod(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         since: first day of the experiment, the first one that is not among them.
         days: number of days; 0 keeps none.
-        metrics: canonical texts of metrics that are summed besides clicks and lists.
-        cohorts: whether what users do from `since` on is kept by user, too: on a ramp, whose shares
-            change, users are compared with those whom the same shares assigned.
+        metrics: canonical texts of metrics that are summed in addition to clicks and lists.
+        cohorts: whether sums by user are also kept from `since` on: on a ramp, users are compared
+            with users assigned under the same shares.
         until: last day of these; None: all.
 
     Example:

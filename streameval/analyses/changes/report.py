@@ -209,8 +209,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         first: first day of the set that has 95 % of the evidence; None without a change.
         last: last day of the set.
         worse_days: chance alone shows as much evidence for "worse" at most once in so many days,
-            over all series, from 28 days on, and no evidence below; up to 1e300. Of any change, if
-            no direction is better. None if the series is not judged.
+            over all series; up to 1e300. Below 28 days there is no evidence. For any change if
+            neither direction is better. None if the series is not judged.
         better_days: the same for "better"; None if no direction is better.
         once_in: evidence in days from which on there is a change.
         lists_ratio: lists of the last day, relative to the mean of its weekday in the four weeks

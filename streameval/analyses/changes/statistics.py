@@ -498,7 +498,7 @@ def changes(
         metric: one that it was made with.
         against: the accumulator to compare with, a control or all other users; None compares with
             earlier weeks only.
-        until: last whole day; by default the day before the newest, which may be incomplete.
+        until: last full day; by default the day before the newest, which may be incomplete.
         series: number of series that you look at, which share the rate of false alarms.
         rollouts: days on which something was rolled out; they are suspects.
         settings: `tolerate`, `once_in`, `accepted` and `ignore` of them are read.

@@ -50,8 +50,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         difference: treatment minus control; None if no day has lists of both arms.
         low: lower bound of the difference; None without enough data.
         high: upper bound.
-        expected: the value of an arm whose values are all 0, if both arms were alike: it has lost
-            its interactions, or their record; None for others.
+        expected: the value expected of an arm whose values are all 0, if both arms were alike; its
+            interactions, or the record of them, are missing. None for other arms.
         lift: relative difference, treatment / control - 1; None unless both are above 0, or the
             treatment's values are all 0. Without it, the bounds of the difference decide.
         lift_low: lower bound of the lift; None without enough data.
@@ -60,12 +60,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             difference, at most one of 20 experiments ever reaches 20, however often you look.
         p_value: p-value of "no difference"; 1 / evidence for the method "anytime".
         groups: effective number of user buckets, the smaller of both arms.
-        heaviest: largest share of the variance from one user group; 0 if nothing varies.
+        heaviest: largest share of variance from one user bucket; 0 if nothing varies.
         shortfall: how many times as many users the smaller arm needs for a verdict; None if it has
             enough, or an arm has no value.
         is_skewed: whether more users are needed because a few large values make up the mean.
         verdict: better, worse, no difference, ...
-        reason: why an estimate for a policy that was not shown is not to be trusted; else None.
+        reason: why not to trust an estimate for a policy that was not shown; else None.
         overlap: of the lists of a ranker that was not shown, with those shown; None if they were.
         kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.

@@ -57,7 +57,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
         days: number of event days counted.
         lift: relative difference to find.
         power: share of experiments that find it.
-        confidence: share of experiments that find none if there is none.
+        confidence: share of experiments without a difference that find none.
         shares: share of the users of each variant, control first; they sum to 1.
         efforts: one for each method.
 

@@ -133,19 +133,19 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What to know beside the verdicts: the days that are compared first."""
+        """Notes on the verdicts; the first names the days that are compared."""
         checks = self._result.report.checks
         days = filter(None, (checks.period, checks.adjustment))
         return [*days, *(f"Note: {note}." for note in checks.notes)]
 
     @property
     def caps(self) -> Sequence[PercentileCap]:
-        """The number that each percentile of a metric stands for, as in cap=p99.5."""
+        """The number for each percentile in a metric, as in cap=p99.5."""
         return self._result.caps
 
     @property
     def promise(self) -> str:
-        """What verdicts and bounds promise together."""
+        """What verdicts and bounds guarantee together."""
         report = self._result.report
         return promise(self._result.method, report.intervals.confidence, report.look)
 

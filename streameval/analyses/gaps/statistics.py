@@ -125,7 +125,7 @@ def gap(
     method: Kind = "fixed",
     precision: float | None = None,
 ) -> Gap:
-    """The gap between the values of a label, each counted by an accumulator of its own.
+    """The gap between the values of a label, each counted by a separate accumulator.
 
     Args:
         values: value of the label -> accumulator; all made with the same `intervals`.
