@@ -57,6 +57,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rules")
     for name in OPTIONS:
         (folder / f"{name}.yml").write_text(rules_text(name), encoding="utf-8")
+        # The recorded means, which are most of the rules, only cost time where none is asked for.
+        groups = yaml.safe_load(rules_text(name))["groups"]
+        alerts = [group for group in groups if group["name"] == "streameval-alerts"]
+        path = folder / f"{name}-alerts.yml"
+        path.write_text(yaml.safe_dump({"groups": alerts}), encoding="utf-8")
         job = rules_text(name, "shop")
         (folder / f"{name}-shop.yml").write_text(job, encoding="utf-8")
     return folder
@@ -66,7 +71,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_promtool_accepts_the_rules(written: Path) -> None:
     rules = [path for path in written.glob("*.yml") if not path.name.startswith("case-")]
     accepted = _promtool("check", "rules", "--lint-fatal", *map(str, rules))
-    assert accepted.count("SUCCESS") == 2 * len(OPTIONS)
+    assert accepted.count("SUCCESS") == 3 * len(OPTIONS)
 
 
 @pytest.mark.prometheus
