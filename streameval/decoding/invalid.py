@@ -52,30 +52,30 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "not_of_its_schema": "The bytes after the id do not match the schema: truncated, trailing"
         " bytes, ...",
         "not_utf8": "The bytes are not UTF-8.",
-        "not_json": "The bytes are not one whole JSON value: truncated, trailing text, NaN, ...",
+        "not_json": "The bytes are not one complete JSON value: truncated, trailing text, NaN, ...",
         "nested_too_deeply": "Arrays or objects are nested too deeply.",
         "not_an_object": "The JSON value is not an object.",
         "number_too_large": "A number has too many digits or too large an exponent.",
         "missing_field": "A configured field is absent or null, or the id of an event is empty.",
         "wrong_type": "A field has the wrong type, for example text instead of a list, or a list"
         " of 0 and 1 instead of ids.",
-        "invalid_id": "An id is neither a string nor an integer, or -1 or an empty text not at"
-        " the end of a list, where it is padding.",
+        "invalid_id": "An id is neither a string nor an integer, or is -1 or empty text that is"
+        " not padding at the end of a list.",
         "id_too_long": "An id has more than 1,024 bytes.",
         "invalid_gain": "A gain is not a number up to 2^1000, or there is not one for each id.",
         "invalid_score": "A score is not a finite number, or there is not one for each item.",
         "invalid_positions": "Positions are not integers from 1, one for each item.",
         "invalid_per_item": "A value of per_item is neither a finite number nor a word, is a word"
         " where a metric needs a number, or there is not one for each item.",
-        "invalid_time": "Event time does not have the configured unit, or does not lie in"
-        f" {YEARS}, as the zero time of Go and .NET.",
+        "invalid_time": f"Event time does not have the configured unit, or is outside {YEARS},"
+        " such as the zero time of Go and .NET.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
         "label_too_long": "A label, an interaction type or a word of per_item has more than"
         " 256 bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
         "history_too_long": "The history has more than 10,000 items.",
-        "uncountable": "Counting the record raises an exception: in a metric of yours, or a bug.",
+        "uncountable": "Counting the record raises an exception, in your own metric or by a bug.",
     }
 )
 """Each reason with its explanation; counters and documentation are generated from it."""

@@ -106,8 +106,8 @@ class ReadingClock:
         ahead = span_text(self.ahead[log] // unit * unit)
         return (
             f"{log}: its clock is {ahead} ahead of this machine's, "
-            "so windows end at this machine's clock, and events of this partition with right "
-            "times are late; the runbook (StreamevalClockAhead) has the way back"
+            "so windows end at this machine's clock, and events of this partition with correct "
+            "times are late; to recover, see StreamevalClockAhead in the runbook"
         )
 
 

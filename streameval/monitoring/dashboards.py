@@ -386,7 +386,7 @@ def _policies(names: Names) -> Dashboard:
         over_time.append(
             Panel(
                 "Mean weight, with its interval",
-                "Over the lifetime of each process. An interval without 1 says not to trust the "
+                "Over the lifetime of each process. If the interval excludes 1, do not trust the "
                 "estimates; intervals of processes cannot be combined.",
                 _with_bounds(f"{weight}_window", "_mean", chosen, legend),
                 unit="none",
@@ -398,7 +398,7 @@ def _policies(names: Names) -> Dashboard:
         effective = f"{total} ^ 2 / (sum without ($over) ({squares}) > 0)"
         share = Panel(
             "Effective share",
-            "Share of the lists that is left for an estimate, of all replicas: their sums of "
+            "Share of the lists that an estimate can use, of all replicas: their sums of "
             "weights and of squares are added.",
             queries([f"{effective} / {lists}"], legend),
             unit="percentunit",
@@ -407,7 +407,7 @@ def _policies(names: Names) -> Dashboard:
             width=6,
             decimals=1,
         )
-        about = "How many equally weighted lists the estimate is worth, of all replicas. "
+        about = "Equivalent number of equally weighted lists, of all replicas. "
         number = share._replace(
             title="Effective lists",
             about=f"{about}An interval needs 20 with a reward.",
@@ -439,7 +439,7 @@ def _policies(names: Names) -> Dashboard:
 
 
 _ESTIMATES: Final = {
-    "snips": "Not to be trusted where the mean weight is not.",
+    "snips": "Do not trust it if the mean weight is not trustworthy.",
     "ips": "Without bias if the propensities are right; it varies more than snips.",
     "dr": "Doubly robust: it needs the predictions of a reward model, and may be below 0.",
 }
@@ -468,7 +468,7 @@ def _estimates(names: Names, chosen: str, legend: str, *, has_intervals: bool) -
             yield Panel(
                 f"{name} over the lifetime, with its interval",
                 "Of each process. There is no interval below 20 effective rewards, or where the "
-                "mean weight is not to be trusted.",
+                "mean weight is not trustworthy.",
                 _with_bounds(family, "", chosen, legend),
                 unit="none",
                 alert="StreamevalMeanWeight",

@@ -128,7 +128,7 @@ BY_CELL: Final[dict[str, CellStatistic]] = {
     "pairings": CellStatistic(
         f"{_HERE}.pairings",
         "PairingsOptions",
-        "how often each item stood in lists of each length",
+        "how often each item was in lists of each length",
         "one count for each item and length; estimated above 1,000,000 of them",
         takes_k=True,
     ),
