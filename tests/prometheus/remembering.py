@@ -74,7 +74,7 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
     program("prometheus")
     folder = tmp_path_factory.mktemp("remembering")
     for name, job in _JOBS.items():
-        _write_hasty(rules_text(name, job), folder / f"{name}.yml")
+        write_hasty(rules_text(name, job), folder / f"{name}.yml")
     end = int(time.time())
     write_history(folder, end)
     with running(folder, _CONFIGURATION) as server:
@@ -87,7 +87,7 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
         yield Remembering(server, end, moment, alerts)
 
 
-def _write_hasty(text: str, copy: Path) -> None:
+def write_hasty(text: str, copy: Path) -> None:
     """Rules that are evaluated each second and alert at once; promtool tries the real ones."""
     text = re.sub(r"^( +interval): \w+$", r"\1: 1s", text, flags=re.MULTILINE)
     text = re.sub(r"^ +for: \w+\n", "", text, flags=re.MULTILINE)
