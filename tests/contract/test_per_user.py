@@ -181,7 +181,7 @@ def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
     assert zeros.interval is not None
     assert zeros.interval.low < zeros.value < zeros.interval.high
     assert median.interval is None
-    assert "no mean" in (median.no_interval or "")
+    assert "not a mean" in (median.no_interval or "")
 
 
 @pytest.mark.parametrize(

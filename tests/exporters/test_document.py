@@ -47,14 +47,14 @@ def test_a_file_without_charts_has_no_script() -> None:
 
 
 def test_a_file_names_no_other_file() -> None:
-    text = document("run", hours(3))
+    text = document("run", hours(3), begin="1970-01-01 02:00:00 UTC")
     assert re.findall(r'(?:src|href)="[^"#]', text) == []
     assert "@import" not in text
     assert "url(" not in text
 
 
 def test_several_spans_have_a_chart_and_a_table_of_all_values() -> None:
-    text = document("run", hours(3))
+    text = document("run", hours(3), begin="1970-01-01 02:00:00 UTC")
     (chart,) = charts(text)
     first, second = chart["lines"]
     assert (first["name"], second["name"]) == ("<b>", "control")

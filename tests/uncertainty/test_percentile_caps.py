@@ -239,8 +239,8 @@ def test_a_percentile_of_few_values_is_no_cap() -> None:
         == report(frame, "value_per_list@2", **how)["value_per_list@2"].treatment
     )
     assert (
-        f"Note: {P99} has no cap: 19 lists of all variants have a value other than 0, and 20 are "
-        "needed to find one."
+        f"Note: {P99} has no cap: 19 lists of all variants have a value other than 0, and finding "
+        "one needs 20."
     ) in found.notes
 
 

@@ -201,7 +201,7 @@ def test_any_order_split_and_restore_of_a_ramp_gives_the_same_bytes_and_values(
 
 
 LACKS = (
-    "ctr is not compared: users who came before were not counted by the shares that assigned them"
+    "ctr is not compared: earlier users were not counted by the shares that assigned them"
 )
 
 
