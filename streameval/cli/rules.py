@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typer import Argument, Option
 
 from streameval.config import load
 from streameval.evaluation.shell.errors import output
+from streameval.events.errors import UsageError
 from streameval.monitoring.objectives import check_once, objective_of
 from streameval.monitoring.rules import RuleOptions, rules_of, threshold_of
 
@@ -28,11 +30,19 @@ def rules(
         list[str] | None, Option(metavar="METRIC=VALUE", help="Alert while a mean is above it.")
     ] = None,
     over: Annotated[
-        str, Option("--for", metavar="LENGTH", help="Span of the means of --below and --above.")
-    ] = "15m",
+        str | None,
+        Option(
+            "--for",
+            metavar="LENGTH",
+            help="Span of the means of --below and --above; 15m by default.",
+        ),
+    ] = None,
     support: Annotated[
-        int, Option(min=1, help="Least number of lists (or items shown) behind such a mean.")
-    ] = 200,
+        int | None,
+        Option(
+            min=1, help="Least number of lists (or items shown) behind such a mean; 200 by default."
+        ),
+    ] = None,
     objective: Annotated[
         list[str] | None,
         Option(
@@ -64,8 +74,11 @@ def rules(
     ```
     """
     settings = load(config)
+    for option, given in (("--for", over), ("--support", support)):
+        if given is not None and not (below or above):
+            raise UsageError(f"{option}: no effect without --below or --above; give one of them.")
     thresholds = [
-        threshold_of(option, text, settings, over, support)
+        threshold_of(option, text, settings, over or "15m", support or 200)
         for option, texts in (("--below", below), ("--above", above))
         for text in texts or ()
     ]
@@ -73,6 +86,8 @@ def rules(
         objective_of(text, reads_kafka=settings.source.has_topics) for text in objective or ()
     ]
     check_once(objectives)
+    if job is not None and not re.fullmatch(r"[\w:/.-]+", job):
+        raise UsageError(f"--job: found {job!r}; give a job_name of letters, digits and -_.:/")
     text = rules_of(settings, RuleOptions(thresholds, objectives, job, runbook))
     with output():
         sys.stdout.write(text)

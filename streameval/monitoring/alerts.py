@@ -30,7 +30,7 @@ def alerts_of(names: Names, job: str | None) -> list[Alert]:
     alerts = [
         msgspec.structs.replace(
             alert,
-            expression=alert.expression.replace("JOBS", name + _READERS).replace("JOB", name),
+            expression=alert.expression.replace("JOBS", _pattern(job)).replace("JOB", name),
         )
         for alert in found
     ]
@@ -41,7 +41,11 @@ def alerts_of(names: Names, job: str | None) -> list[Alert]:
 
 def jobs_matcher(job: str | None) -> str:
     """The matcher of the processes that count, and of their reader."""
-    return f'job=~"{job or JOB}{_READERS}"'
+    return f'job=~"{_pattern(job)}"'
+
+
+def _pattern(job: str | None) -> str:
+    return (job or JOB).replace(".", "[.]") + _READERS
 
 
 def _written() -> list[Alert]:

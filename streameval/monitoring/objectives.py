@@ -48,7 +48,8 @@ class Objective(NamedTuple):
 
     Attributes:
         name: "fresh": the time with values that are at most `limit` old, of a process that can be
-            scraped. "lag": the time in which at most `limit` of traffic waits in Kafka. "valid":
+            scraped; those of a reader are as old as the checkpoint of a partition with new
+            records. "lag": the time in which at most `limit` of traffic waits in Kafka. "valid":
             the records that are valid.
         share: above 0.5 and below 1.
         limit: seconds; None of a share of records.
@@ -100,14 +101,16 @@ def _share(text: str) -> float | None:
         return None
 
 
-def objective_records(objective: Objective, jobs: str) -> Iterator[tuple[str, str]]:
+def objective_records(
+    objective: Objective, jobs: str, *, has_reader: bool
+) -> Iterator[tuple[str, str]]:
     """Name and expression of the recorded shares that are wrong; the first names come first.
 
-    `jobs`: matcher of the scrape jobs.
+    `jobs`: matcher of the scrape jobs. `has_reader`: whether checkpoints can be served.
     """
     windows = sorted({window for burn in BURNS for window in (burn.long, burn.short)}, key=_length)
     if objective.limit is not None:
-        yield "job:streameval_wrong:bool", _is_wrong(objective, jobs)
+        yield "job:streameval_wrong:bool", _is_wrong(objective, jobs, has_reader=has_reader)
     for window in windows:
         yield f"job:streameval_wrong:ratio{window}", _ratio(objective, window)
 
@@ -116,13 +119,18 @@ def _length(window: str) -> int:
     return duration_of(window)
 
 
-def _is_wrong(objective: Objective, jobs: str) -> str:
+def _is_wrong(objective: Objective, jobs: str, *, has_reader: bool) -> str:
     """1 while a job is wrong, else 0."""
     if objective.name == "fresh":
+        stored = (
+            "    or on (job, instance, topic, partition) (\n"
+            f"      (time() - streameval_stored_timestamp_seconds > bool {objective.limit:g})\n"
+            "        and on (job, topic, partition) (streameval_kafka_consumer_lag > 0)\n    )\n"
+        )
         return (
             "max by (job) (\n"
             f"  (streameval_snapshot_age_seconds > bool {objective.limit:g})\n"
-            f"    or on (job, instance) (1 - up{{{jobs}}})\n)"
+            f"    or on (job, instance) (1 - up{{{jobs}}})\n{stored if has_reader else ''})"
         )
     return (
         "sum by (job) (max by (job, topic, partition) (streameval_kafka_consumer_lag))\n"

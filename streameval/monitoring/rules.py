@@ -99,7 +99,9 @@ def rules_of(config: Config, options: RuleOptions = RuleOptions()) -> str:  # no
         crossed = [_threshold_alert(threshold, names) for threshold in options.thresholds]
         groups.append(_Group("streameval-thresholds", "1m", [*crossed]))
     if options.objectives:
-        groups.append(_Group("streameval-objectives", "1m", _objectives(options.objectives, jobs)))
+        groups.append(
+            _Group("streameval-objectives", "1m", _objectives(options.objectives, jobs, config))
+        )
     scope = "" if options.job is None else jobs
     text = "".join(_group_text(group, scope, options.runbook) for group in groups if group.rules)
     return f"{_HEAD}groups:\n{text}"
@@ -263,12 +265,15 @@ def _threshold_alert(threshold: Threshold, names: Names) -> Alert:
     )
 
 
-def _objectives(objectives: Iterable[Objective], jobs: str) -> list[_Record | Alert]:
+def _objectives(
+    objectives: Iterable[Objective], jobs: str, config: Config
+) -> list[_Record | Alert]:
     rules: list[_Record | Alert] = []
+    has_reader = config.source.has_topics and config.state is not None
     for objective in objectives:
         rules += [
             _Record(name, expression, {"objective": objective.name})
-            for name, expression in objective_records(objective, jobs)
+            for name, expression in objective_records(objective, jobs, has_reader=has_reader)
         ]
         rules += objective_alerts(objective)
     return rules

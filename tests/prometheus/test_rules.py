@@ -156,6 +156,8 @@ MISTAKES = {
     ("--below", "ctr"): "give METRIC=VALUE",
     ("--above", "ctr=nan"): "give METRIC=VALUE",
     ("--below", "ctr=0.02", "--for", "15"): "--for: found '15'",
+    ("--support", "5"): "--support: no effect without",
+    ("--job", 'a"b'): "give a job_name",
     ("--objective", "vaild=99%"): "Did you mean 'valid'?",
     ("--objective", "lag=99%"): "not Kafka",
     ("--objective", "valid:5m=99%"): "has no limit of time",
