@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -74,7 +75,7 @@ def test_what_kafka_refuses_fires_with_the_reason_that_the_runbook_explains(
         )
         prometheus = stack.enter_context(server.running(tmp_path, SCRAPES + "".join(jobs)))
         for name, daemon in daemons.items():
-            (trouble, *_) = daemon.until(lambda daemon=daemon: daemon.said("source_trouble"))
+            (trouble, *_) = daemon.until(partial(daemon.said, "source_trouble"))
             assert SAID[name] in trouble
             assert SAID[name] in daemon.get("/-/ready").text
         firing = 'count(ALERTS{alertstate="firing",job=~"password|right"})'
