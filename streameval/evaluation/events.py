@@ -544,7 +544,7 @@ def uses_of_time(column: TableColumn) -> set[Named]:
 def of_one_kind(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:
     """Arrays of ids of one type: integers if all are integers, otherwise strings.
 
-    `integers`: whether strings of digits become integers, too.
+    `integers`: whether strings of digits also become integers.
     """
     if all(arrow().types.is_integer(array.type) for array in arrays):
         for kind in (arrow().int64(), arrow().uint64()):

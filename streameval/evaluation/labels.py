@@ -80,7 +80,7 @@ class UserLabels:
             if without:
                 yield Note(
                     f"users without a value of {{name}}: {without:,} of {len(texts):,}, which are "
-                    "a group of their own, {missing}.",
+                    "a separate group, {missing}.",
                     name=repr(name),
                     missing=MISSING_LABEL,
                 )

@@ -684,7 +684,7 @@ def joined_rows(
             notes.append(
                 Note(
                     f"scores that are equal as 32-bit floats: {made_equal:,}; trec_eval compares "
-                    "those, so all metrics beside a `trec:` metric do, too."
+                    "those, and so do all other metrics beside a `trec:` metric."
                 )
             )
     tables = [recommendations.labels, truth.labels]

@@ -164,7 +164,7 @@ def test_one_planned_look_is_named_on_every_surface(tmp_path: Path) -> None:
     for options, said in (
         ({"looks": 5, "look": 7}, "--look: found 7; give the number of this look, of --looks 5."),
         ({"look": 0}, "--look: found 0; give the number of this look, of --looks 1."),
-        ({"look": 2}, "--look: found 2; give the number of planned looks, too, like --looks 5."),
+        ({"look": 2}, "--look: found 2; also give the number of planned looks, like --looks 5."),
         ({"looks": 61, "look": 1}, "--looks: found 61; give at most 60 with --look."),
         (
             {"looks": 2, "look": 1, "method": "anytime"},

@@ -200,9 +200,7 @@ def test_any_order_split_and_restore_of_a_ramp_gives_the_same_bytes_and_values(
     assert report_of(restored) == found
 
 
-LACKS = (
-    "ctr is not compared: earlier users were not counted by the shares that assigned them"
-)
+LACKS = "ctr is not compared: earlier users were not counted by the shares that assigned them"
 
 
 def test_a_state_without_the_users_of_a_ramp_says_what_it_lacks() -> None:

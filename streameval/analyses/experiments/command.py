@@ -67,7 +67,7 @@ class FailureCondition(StrEnum):
 def _name_gaps(field: str | None) -> None:
     """Say what became of an option of 0.2."""
     if field is not None:
-        raise UsageError(f"--gap is a command of its own: streameval gaps --by {field}.")
+        raise UsageError(f"--gap is a separate command: streameval gaps --by {field}.")
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,7 +85,7 @@ class ExperimentOptions(NamedTuple):
         intervals: given fields of Intervals.
         looks: how often the experiment is looked at.
         look: the number of this look, if all are planned; None if they are not.
-        by: field whose values are segments, which are compared each by itself.
+        by: field within each of whose values variants are also compared.
         models: variant -> its recommendations, the control first; empty for events.
         against: metric that the others are compared with, instead of variants.
     """
@@ -126,7 +126,7 @@ class ExperimentOptions(NamedTuple):
             )
         if self.look > self.looks == 1:
             raise InputError(
-                "{look}: found {found}; give the number of planned looks, too, like {looks}.",
+                "{look}: found {found}; also give the number of planned looks, like {looks}.",
                 look=look,
                 found=str(self.look),
                 looks=Setting("looks", 5),

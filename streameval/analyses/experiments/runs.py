@@ -426,7 +426,7 @@ def _inputs(
     if len(runs) == 1:
         (run,) = runs.values()
         if truth is not None:
-            raise UsageError("one run alone: give the others, too, before the metrics.")
+            raise UsageError("there is only one run; give the others before the metrics.")
         if exclude is None and is_path(run) and is_store(os.fspath(run)):
             return {"": Given("state", [os.fspath(run)])}
         return {"": given_of(run, None, exclude, options)}

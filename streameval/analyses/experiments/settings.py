@@ -93,7 +93,7 @@ def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
                 found = f"{share:g}" if isinstance(share, float) else repr(share)
                 return f"{name} = {found:.80}; give a number above 0."
         if planned and (control not in planned or len(planned) < 2):
-            problem = f"they are of {', '.join(planned)}; give one for {control!r}, too"
+            problem = f"they are of {', '.join(planned)}; also give one for {control!r}"
             return f"{problem}, and one for each other variant."
     return None
 

@@ -56,7 +56,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
         primary: whether the metric is primary.
         among: number of comparisons that share the error.
         guardrail: limit of the lift.
-        guardrail_verdict: verdict about the guardrail by itself.
+        guardrail_verdict: verdict about the guardrail alone.
         days_left: days until the lift has the configured precision, if new users go on to come as
             in the second half of the days; None if none come, and with fewer than 4 days.
         detectable: lift that is found with these users in 8 of 10 experiments.
@@ -159,7 +159,7 @@ class Report(NamedTuple):
         label: whose values are the variants.
         intervals: settings; the share `confidence` of verdicts and bounds is right, however many
             there are.
-        segments: comparisons of each segment by itself, which share the error among themselves.
+        segments: comparisons within each segment, which share the error among themselves.
         decisions: one for each variant, if there are primary metrics.
         look: of several planned looks; None if there is one, or any number.
     """

@@ -54,7 +54,7 @@ class GapValue(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: the value of the label.
         mean: None without evidence.
-        low: lower bound of the mean by itself; None without an interval.
+        low: lower bound of the mean alone; None without an interval.
         high: upper bound.
         worst: whether it may be the worst of those compared.
         left_out: reason that it is not compared, a sentence; None if it is.
