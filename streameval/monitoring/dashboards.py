@@ -619,13 +619,19 @@ def _pipeline(names: Names) -> Dashboard:
                 "LateEvents",
             ),
         ),
+        *_if(
+            config.dedup,
+            over_time(
+                "Duplicates",
+                "Duplicate events per second.",
+                [(rate("events_duplicate_total", "job"), "{{job}}")],
+                "cps",
+            ),
+        ),
         over_time(
-            "Duplicates and deletions",
-            "Duplicate events, and records without a value, per second.",
-            [
-                (rate("events_duplicate_total", "job"), "{{job}} duplicates"),
-                (rate("events_tombstone_total", "job"), "{{job}} deletions"),
-            ],
+            "Deletions",
+            "Records without a value per second.",
+            [(rate("events_tombstone_total", "job"), "{{job}}")],
             "cps",
         ),
         *_if(

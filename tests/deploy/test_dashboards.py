@@ -17,8 +17,10 @@ import pytest
 from tests.cli.program import run
 from tests.exporters.estimates import POLICIES, policy_readings
 from tests.house.checkout import ROOT
+from tests.processes import finished
 from tests.prometheus.configured import FOLDER, OPTIONS, RUNBOOK, write_dashboards
 from tests.prometheus.remembering import Remembering
+from tests.prometheus.server import program
 
 _QUERY = re.compile(r"label_values\((?:(?P<selector>.*), ?)?(?P<label>[\w${}]+)\)")
 _RANGE = 2 * 3600
@@ -153,6 +155,27 @@ def _panels(name: str) -> list[dict[str, Any]]:
 @CONFIGURATIONS
 def test_there_is_a_dashboard_for_what_is_configured(name: str) -> None:
     assert set(boards(name)) == _BY_CONFIGURATION[name]
+
+
+@pytest.mark.prometheus
+@CONFIGURATIONS
+def test_promtool_accepts_the_queries(name: str, tmp_path: Path) -> None:
+    rules: list[dict[str, str]] = []
+    for board in boards(name).values():
+        first = {
+            variable["name"]: variable.get("options", [{"value": "x"}])[0]["value"]
+            for variable in board["templating"]["list"]
+        }
+        first |= {"over": "instance", "span": "5m"}
+        rules += [
+            {"record": f"query:{len(rules)}_{number}", "expr": filled(query.expression, first)}
+            for number, query in enumerate(panel_queries(board))
+        ]
+    path = tmp_path / "queries.yml"
+    path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
+    done = finished([program("promtool"), "check", "rules", path])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(rules)} rules found" in done.stdout
 
 
 _OF_PROMETHEUS = {".annotations.list[].textFormat", ".annotations.list[].titleFormat"}
