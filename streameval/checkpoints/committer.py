@@ -13,6 +13,7 @@ from streameval.checkpoints.format import Place
 from streameval.checkpoints.settings import Log, LogEvent
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
+from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, CommitAnswer, Partition
 
 
@@ -113,14 +114,21 @@ class OffsetCommitter:
             self._log(LogEvent("info", "commits recovered", {"partitions": _names(offsets)}))
 
     def reset(self, logs: Iterable[Assignment]) -> None:
-        """Commit the start of logs before their state is archived; logs new failures.
+        """Commit the start of logs, before their state is archived.
 
-        Otherwise, after a kill, the old commit would look like progress of another store.
+        Otherwise, after a kill, the old commit would look like progress of another store. And only
+        the owner of a partition may start it over: a process that was frozen knows an end of the
+        log that the state of the next owner has passed, which looks as if records were lost.
+
+        Raises:
+            SourceError: the group did not accept it.
         """
-        offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
-        problem = self._commit(offsets, wait=True) if offsets else None
+        offsets = {log.partition: log.start for log in logs}
+        problem = self._commit(offsets, wait=True)
         if isinstance(problem, str):
-            self._failed(problem, offsets)
+            self.failures += 1
+            problem = f"its state does not start over without a commit: {problem.rstrip('.')}"
+            raise SourceError(_names(offsets), problem, "start again")
 
     def _failed(self, problem: str, offsets: Mapping[Partition, int]) -> None:
         self.failures += 1

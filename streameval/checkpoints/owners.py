@@ -97,6 +97,7 @@ class Checkpointer:
         Raises:
             RefusedStateError: the store belongs to another cluster or group, or resuming would be
                 wrong, and no policy allows it.
+            SourceError: a state starts over, and the group does not accept that.
             StoreError: the store cannot be used.
         """
         if not self._claimed:

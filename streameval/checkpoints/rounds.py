@@ -75,6 +75,7 @@ class RoundWriter:
         self.held: dict[Place, Held] = {}
         self._needed: list[frozenset[int]] = []
         self._sizes: dict[int, int] = {}
+        self._unsure: _Encoder | None = None
 
     def write(
         self,
@@ -100,6 +101,10 @@ class RoundWriter:
             StoreError: nothing was written, or it is not known whether.
         """
         written = {draft.header.place for draft in drafts}
+        unsure, self._unsure = self._unsure, None
+        if unsure is not None and (file := files.get(unsure.number)) and file.size == unsure.size:
+            # It is there although its write seemed to fail, and others may go on from it.
+            self._note(unsure)
         self._forget_missing(files, {*owned} - written)
         key = self._key(self._number)
         held = {place: held for place, held in self.held.items() if place not in dropped}
@@ -108,18 +113,24 @@ class RoundWriter:
         # A number is never used twice: the file may be there although its write has failed.
         self._number += 1
         pieces = encoder.pieces(drafts, enough, absorbed)
+        self._unsure = encoder
         if not self._storage.put_new(key, pieces) and not self._is_written(key, encoder.seal):
             self._begin()
             problem = "another process has written a round of this name"
             raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
-        self.held = encoder.held
-        self._sizes[encoder.number] = encoder.size
-        needed = frozenset({encoder.number}.union(*(held.needs for held in self.held.values())))
-        self._needed = [*self._needed[-1:], needed]
+        self._unsure = None
+        self._note(encoder)
         keep = frozenset[int]().union(*self._needed)
         superseded = [self._key(number) for number in files if number not in keep]
         self._sizes = {number: self._sizes[number] for number in keep}
         return encoder.saved, superseded
+
+    def _note(self, encoder: _Encoder) -> None:
+        """Note a round that is there, from which the next one differs."""
+        self.held = encoder.held
+        self._sizes[encoder.number] = encoder.size
+        needed = frozenset({encoder.number}.union(*(held.needs for held in self.held.values())))
+        self._needed = [*self._needed[-1:], needed]
 
     def files(self) -> dict[int, StoredFile]:
         """The rounds of this process that are there, by number."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
@@ -247,7 +247,8 @@ class CheckpointScheduler:
                 encoded, since = self._round.encoded, now
             if now - since >= PATIENCE:
                 break
-            wait([self._round.job], _REPORT)
+            with suppress(TimeoutError):
+                self._round.job.exception(_REPORT)
             report(encoded)
         self.wait(self._clock.monotonic())
 

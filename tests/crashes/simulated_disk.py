@@ -30,9 +30,15 @@ class _File:
         self.durable: bytes | None = None
         self.modified = modified
 
+    def copied(self) -> _File:
+        copy = _File(self.modified)
+        copy.content, copy.durable = self.content, self.durable
+        return copy
+
 
 class _Folder:
-    pass
+    def copied(self) -> _Folder:
+        return self
 
 
 class _Change(NamedTuple):
@@ -83,10 +89,24 @@ class SimulatedDisk(Disk):
         finally:
             self.before = lambda _: None
 
-    def crash(self) -> None:
-        """Power loss: apply a random subset of the unsynced changes, and drop the rest."""
+    def copied(self, seed: int) -> SimulatedDisk:
+        """A disk with the same files, for a look at what a power loss would leave."""
+        disk = SimulatedDisk(*self._roots, seed=seed)
+        nodes: dict[_File | _Folder, _File | _Folder] = {}
+        for node in {**self._names, **self._durable}.values():
+            nodes[node] = node.copied()
         for change in self._pending:
-            if self._random.random() < 0.5:
+            nodes.setdefault(change.node, change.node.copied())
+        disk._names = {path: nodes[node] for path, node in self._names.items()}
+        disk._durable = {path: nodes[node] for path, node in self._durable.items()}
+        disk._pending = [change._replace(node=nodes[change.node]) for change in self._pending]
+        disk.now = self.now
+        return disk
+
+    def crash(self, kept: float = 0.5) -> None:
+        """Power loss: apply a random share of the unsynced changes, and drop the rest."""
+        for change in self._pending:
+            if self._random.random() < kept:
                 change.apply(self._durable)
         self._pending = []
         there: dict[Path, _File | _Folder] = {}

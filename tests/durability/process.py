@@ -1,4 +1,4 @@
-"""A minimal pipeline, its records, and a process with injected kills and failures."""
+"""A minimal pipeline, its records, and what a process has in memory."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ from streameval.checkpoints.format import digest_of
 from streameval.checkpoints.owners import Checkpointer
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.store import Store, folder_store
+from streameval.checkpoints.store import Store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.dead_letters import DeadLetter, Identity
-from streameval.engine.evidence import EvidenceReader, Totals
+from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import FoldingOptions
 from streameval.engine.windows.times import Windowing
 from streameval.events.errors import DeadLetterError, StreamevalError
-from streameval.events.records import CommitAnswer, Partition, RecordBatch
-from tests.crashes.simulated_disk import SimulatedDisk
-from tests.logs.group import Group
-from tests.logs.source import LogSource
+from streameval.events.records import CommitAnswer, Partition
 
 MINUTE = 60_000_000
 START = 1_700_000_000 // 60
@@ -116,19 +113,15 @@ SETTINGS: Final = CheckpointSettings(
     release="0.1.0", cluster=lambda: "c1", group="g1", fingerprint={"pane": "1m"}, interval=10.0
 )
 
-Passing = Callable[[str], None]
-"""Called with the name of each point that is passed; may raise."""
-
 
 class Letters:
     """Dead letters that wait in memory until they are flushed."""
 
     full = False
 
-    def __init__(self, safe: set[Identity], passing: Passing) -> None:
+    def __init__(self, safe: set[Identity]) -> None:
         self.failing = False
         self._safe = safe
-        self._passing = passing
         self._waiting: list[DeadLetter] = []
 
     @property
@@ -139,14 +132,10 @@ class Letters:
         self._waiting.extend(letters)
 
     def flush(self) -> None:
-        self._passing("letters: before")
         if self.failing:
             self.failing = False
             raise DeadLetterError("events.dlq", "no broker answers", "see that it runs")
-        half = len(self._waiting) // 2
-        self._safe.update(letter.identity for letter in self._waiting[:half])
-        self._passing("letters: half")
-        self._safe.update(letter.identity for letter in self._waiting[half:])
+        self._safe.update(letter.identity for letter in self._waiting)
         self._waiting = []
 
     def close(self) -> None:
@@ -166,14 +155,13 @@ class Member:
         self,
         store: Store,
         safe: set[Identity],
-        passing: Passing = lambda _: None,
         spans: tuple[int, ...] = TIMES.spans,
         frontend: Frontend | None = None,
         **settings: Any,
     ) -> None:
         self.now = self.spent = 0.0
         self.ingest = ingest(spans) if frontend is None else Ingest(frontend)
-        self.letters = Letters(safe, passing)
+        self.letters = Letters(safe)
         self.checkpointer = Checkpointer(
             self.ingest,
             store,
@@ -194,53 +182,3 @@ class Member:
         self, positions: Mapping[Partition, int], *, wait: bool
     ) -> str | CommitAnswer | None:
         """Commit them to the group; the failure, or None."""
-
-
-class Process(Member):
-    """One member of the group, with a simulated disk."""
-
-    def __init__(
-        self, name: str, group: Group, disk: SimulatedDisk, safe: set[Identity], passing: Passing
-    ) -> None:
-        super().__init__(folder_store(STORE, disk), safe, passing)
-        self.name = name
-        self.source = LogSource(group, name)
-        self.last: RecordBatch | None = None
-        self._group = group
-        self._passing = passing
-        self.source.open(self.checkpointer)
-        group.hold(name)
-
-    @property
-    def positions(self) -> Mapping[Partition, int]:
-        return self.ingest.positions
-
-    @property
-    def counted(self) -> Totals:
-        return self.checkpointer.counted
-
-    def work(self, partition: Partition | None = None, count: int = 0) -> None:
-        if partition is not None:
-            self._group.deliver(self.name, partition, count)
-        for batch in self.source.poll(0):
-            self.checkpointer.apply(batch)
-            self.last = batch
-
-    def checkpoint(self) -> None:
-        self.now += SETTINGS.interval
-        # The group answers the commit of each at a second call.
-        for _ in range(2 * (len(self.positions) + 1)):
-            self.checkpointer.advance()
-
-    def end(self) -> None:
-        """End in order, as after SIGTERM."""
-        self.checkpointer.finish()
-        self.source.close()
-
-    def commit(
-        self, positions: Mapping[Partition, int], *, wait: bool
-    ) -> str | CommitAnswer | None:
-        self._passing("commit: before")
-        answer = self.source.commit(positions, wait=wait)
-        self._passing("commit: after")
-        return answer

@@ -231,7 +231,7 @@ def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
 
 def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
     now, safe, counts = [0.0], set[Identity](), ingest()
-    letters = Letters(safe, lambda _: None)
+    letters = Letters(safe)
     owner = MemoryOnly(counts, letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
@@ -249,7 +249,7 @@ def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
 
 def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> None:
     now = [0.0]
-    letters = Letters(set(), lambda _: None)
+    letters = Letters(set())
     owner = MemoryOnly(ingest(), letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     letters.failing = True
     now[0] = 10.0
@@ -273,7 +273,7 @@ def test_without_a_store_letters_that_exceed_a_limit_at_the_end_are_written_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     safe, counts = set[Identity](), ingest()
-    owner = MemoryOnly(counts, Letters(safe, lambda _: None), ProcessClock(), Inline())
+    owner = MemoryOnly(counts, Letters(safe), ProcessClock(), Inline())
     taken: Iterator[RefusedRecordsError | list[DeadLetter]] = iter(
         [RefusedRecordsError("too many"), [letter(3)]]
     )

@@ -15,7 +15,7 @@ from streameval.checkpoints.format import Place
 from streameval.checkpoints.restore import other_settings
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Store
-from streameval.events.errors import RefusedStateError, StoreError
+from streameval.events.errors import RefusedStateError, SourceError, StoreError
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
@@ -260,16 +260,19 @@ def test_the_store_is_listed_once_for_all_partitions_that_start_over() -> None:
 def test_a_restart_moves_the_commit_of_the_group_back() -> None:
     member = LoneMember(after(10), policies=with_policy("on_truncated", "restart"))
     member.assign(end=7)
-    member.checkpoint()
     assert member.commits == [{Partition("events", 0): 0}]
 
 
-def test_a_restart_continues_and_logs_if_the_group_refuses_its_commit() -> None:
-    member = LoneMember(after(10), policies=with_policy("on_truncated", "restart"))
-    member.trouble = "the group has another owner"
-    assert member.assign(end=7, committed=10) == 0
-    assert member.events == ["offsets were not committed", "state was archived"]
-    assert member.checkpointer.health.commit_failures == 1
+def test_a_state_starts_over_only_if_the_group_accepts_its_commit() -> None:
+    """A process that was frozen in between knows an end of the log that others have passed."""
+    store = after(10)
+    fenced = LoneMember(store, policies=with_policy("on_truncated", "restart"))
+    fenced.trouble = "events[0]: not ours to commit."
+    with pytest.raises(SourceError, match="not ours to commit") as refused:
+        fenced.assign(end=7)
+    assert refused.value.where == "events[0]"
+    assert fenced.checkpointer.health.commit_failures == 1
+    assert LoneMember(store).assign() == 10
 
 
 def test_records_below_a_foreign_commit_enter_the_state_and_no_counter() -> None:

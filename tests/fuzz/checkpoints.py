@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,12 +15,23 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.checkpoints.format import SEAL, CheckpointDraft, Part, Place, digest_of, to_json
+from streameval.checkpoints.format import (
+    SEAL,
+    CheckpointDraft,
+    Header,
+    Part,
+    Place,
+    digest_of,
+    to_json,
+)
 from streameval.checkpoints.store import Store, folder_store
+from streameval.cli import check
 from streameval.config import Config
 from streameval.config.config import schema
+from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest
 from streameval.config.states import StoredCheckpoint, restore
+from streameval.config.stored import StoreReader
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.shell.readings import tables
@@ -27,6 +39,7 @@ from streameval.evaluation.shell.terminal import drawn_text
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
+from tests.cli.program import run
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.decoding.records import anything
 from tests.fuzz import configurations
@@ -73,24 +86,27 @@ class _Saved(NamedTuple):
     parts: Mapping[str, bytes]
     files: Mapping[Path, bytes]
     disk: SimulatedDisk
+    header: Header
 
 
 @contextmanager
 def checkpoints() -> Iterator[Callable[[Change], None]]:
-    """Reads stores, and goes on from states."""
+    """Reads stores, goes on from states, and lets commands read them."""
     with tempfile.TemporaryDirectory() as folder:
         configs = [*configurations.plain(Path(folder)), *configurations.joined(Path(folder))]
         saved = [_save(config) for config in configs]
-        yield lambda change: _tried(saved[change[1] % len(saved)], change)
+        yield lambda change: _tried(saved[change[1] % len(saved)], change, Path(folder))
 
 
-def _tried(saved: _Saved, change: Change) -> None:
+def _tried(saved: _Saved, change: Change, folder: Path) -> None:
     kind, number, edits, where, value = change
     if kind in {"part", "value"}:
         name = sorted(saved.parts)[number // 7 % len(saved.parts)]
         content = saved.parts[name]
         changed = _edited(content, edits) if kind == "part" else _replaced(content, where, value)
-        _resumed(saved, {**saved.parts, name: changed})
+        parts = {**saved.parts, name: changed}
+        _resumed(saved, parts)
+        _commanded(saved, _stored(saved, parts), folder, number)
         return
     path = sorted(saved.files)[number // 7 % len(saved.files)]
     if kind in {"directory", "record"}:
@@ -106,7 +122,63 @@ def _tried(saved: _Saved, change: Change) -> None:
         changed = _forged(content, kind == "record", where, value)
     saved.disk.overwrite(path, changed)
     _read(saved)
+    _commanded(saved, saved.disk, folder, number)
     saved.disk.overwrite(path, content)
+
+
+def _stored(saved: _Saved, parts: Mapping[str, bytes]) -> SimulatedDisk:
+    """A disk with a store of these parts, with the right digests."""
+    disk = SimulatedDisk(_STORE.parent)
+    store = folder_store(_STORE, disk)
+    store.claim("c", "g")
+    content = {name: partial(iter, [of_part]) for name, of_part in parts.items()}
+    drafted = [Part(name=name, content=of_part) for name, of_part in sorted(content.items())]
+    store.save([CheckpointDraft(header=saved.header, parts=drafted)])
+    return disk
+
+
+def _commanded(saved: _Saved, disk: SimulatedDisk, folder: Path, number: int) -> None:
+    """Let one of the commands that read states read this one: it ends with a status."""
+    path, into = folder / "state", folder / "merged"
+    for old in (path, into):
+        shutil.rmtree(old, ignore_errors=True)
+    for file in disk.files():
+        copy = path / file.relative_to(_STORE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(disk.read(file, 0, disk.size(file)))
+    reads: list[Callable[[], object]] = [
+        lambda: _run("state", "show", path),
+        lambda: _run("state", "show", path, "--format", "json"),
+        lambda: _run("state", "verify", path),
+        lambda: _run("state", "export", path, "--format", "table"),
+        lambda: _run("state", "merge", path, path, "--into", into),
+        lambda: _run("compare", path),
+        lambda: _run("changes", path),
+        lambda: _checked(saved.config, path),
+        lambda: _served(saved.config, path),
+    ]
+    with suppress(StreamevalError):
+        reads[number % len(reads)]()
+
+
+def _run(*arguments: str | Path) -> None:
+    done = run(*arguments)
+    assert done.returncode in {0, 1, 2}, done
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+def _checked(config: Config, path: Path) -> None:
+    """What `check --connect` reads."""
+    options = StateOptions(path=str(path))
+    check._check_state(config, options, "g")
+
+
+def _served(config: Config, path: Path) -> None:
+    """What `serve` reads."""
+    reader = StoreReader(folder_store(path), config)
+    reader.refresh()
+    reader.copied()
+    reader.stored({})
 
 
 def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
@@ -213,7 +285,7 @@ def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _save(config: Config) -> _Saved:
     """A store with two checkpoints of a pipeline."""
-    topics = ["events"]
+    topics = config.source.logs[:1]
     if config.attribution is not None:
         topics = [topic for stream in config.attribution.streams for topic in stream]
     logs = [Partition(topic, 0) for topic in topics]
@@ -229,7 +301,9 @@ def _save(config: Config) -> _Saved:
         store.save([_draft(config, ingest.positions, place, ingest.sections(home))])
     parts = {section.name: b"".join(section.content()()) for section in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
-    return _Saved(config, home, place, ingest.positions, parts, files, disk)
+    saved = store.newest(place).saved
+    assert saved is not None
+    return _Saved(config, home, place, ingest.positions, parts, files, disk, saved.header)
 
 
 def _draft(

@@ -26,7 +26,7 @@ from streameval.statistics.kernel import pure
 from streameval.statistics.kernel.interface import BLOCK
 from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
-from tests.kernel import stress, twin
+from tests.kernel import hostile, stress, twin
 from tests.processes import finished
 
 pytestmark = pytest.mark.compiler
@@ -445,11 +445,13 @@ def test_the_kernel_in_python_is_used_where_the_other_cannot_be(
     assert done.stdout == "False streameval.statistics.kernel.pure\n", done.stderr
 
 
-def _stressed(*command: str | Path, batches: int, **environment: str) -> str:
-    """What a run of `stress.py` says with this command before Python's."""
+def _stressed(
+    *command: str | Path, batches: int, script: str = stress.__file__, **environment: str
+) -> str:
+    """What a run of a script says with this command before Python's."""
     python = Path(sys.executable).resolve()
     done = finished(
-        [*map(str, (*command[:-1], python, stress.__file__, command[-1])), "1", str(batches)],
+        [*map(str, (*command[:-1], python, script, command[-1])), "1", str(batches)],
         env={**os.environ, "PYTHONMALLOC": "malloc", **environment},
         timeout=PATIENCE,
     )
@@ -457,8 +459,19 @@ def _stressed(*command: str | Path, batches: int, **environment: str) -> str:
     return done.stderr
 
 
+def test_ids_that_work_against_the_kernel_are_refused_and_never_asked(extension: Path) -> None:
+    _stressed(extension, batches=5, script=hostile.__file__)
+
+
 @pytest.mark.nightly
-def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "batches"),
+    [(stress.__file__, 5_000), (hostile.__file__, 1_000)],
+    ids=["stress", "hostile"],
+)
+def test_address_and_undefined_behaviour_sanitizers_find_nothing(
+    tmp_path: Path, script: str, batches: int
+) -> None:
     extension = _compile(tmp_path, "-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer")
     libraries = [
         subprocess.check_output(["cc", f"-print-file-name={name}"], text=True).strip()
@@ -466,7 +479,8 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path)
     ]
     preloaded = {"LD_PRELOAD": " ".join(libraries), "UBSAN_OPTIONS": "halt_on_error=1"}
     # Python itself leaves memory behind; valgrind tells whose it is.
-    said = _stressed(extension, batches=5_000, ASAN_OPTIONS="detect_leaks=0", **preloaded)
+    options = {"ASAN_OPTIONS": "detect_leaks=0", **preloaded}
+    said = _stressed(extension, batches=batches, script=script, **options)
     assert "runtime error" not in said
 
 

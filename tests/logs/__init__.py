@@ -19,9 +19,6 @@ calls its owner, and then delivers:
   assigned something): `owner.lost`.
 - `group.crash("a")`: all of its partitions are nobody's; its source is dead (its use raises
   AssertionError). A new LogSource takes its place, under the same name or another.
-- `group.deliver("a", partition, count)`: the next `poll` delivers this many records of it at most,
-  and of others only what is ordered so too. Without any such order, a poll delivers what is there;
-  `group.hold("a")` makes it deliver what is ordered only.
 - `group.fail_commits("a", times, landed=False)`: the next commits of "a" answer with a sentence;
   landed: they are taken all the same, as when only the answer is lost.
 

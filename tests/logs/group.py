@@ -66,13 +66,11 @@ class Order(NamedTuple):
 
 
 class Member:
-    """What the group keeps of one member; `delivery` is None where it delivers all there is."""
+    """What the group keeps of one member."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.orders: deque[Order] = deque()
-        self.delivery: dict[Partition, int] | None = None
-        self.held = False
         self.failing: deque[bool] = deque()
         self.untold: set[Partition] = set()
         self.crashed = False
@@ -102,6 +100,18 @@ class Group:
 
     def held_by(self, name: str) -> list[Partition]:
         return sorted(partition for partition, member in self.holder.items() if member == name)
+
+    def has_member(self, name: str) -> bool:
+        """Whether there is a member of this name."""
+        return name in self._members
+
+    def has_orders(self, name: str) -> bool:
+        """Whether something is yet to happen to the member."""
+        return bool(self._members[name].orders)
+
+    def has_lost(self, name: str) -> bool:
+        """Whether the member has lost what it does not know of yet."""
+        return name in self._members and bool(self._members[name].untold)
 
     def join(self, name: str) -> Member:
         """A member, from its source's `open`."""
@@ -148,16 +158,6 @@ class Group:
         """End the member without a word."""
         self._members[name].crashed = True
         self._release(self.held_by(name))
-
-    def hold(self, name: str) -> None:
-        """From now on the member delivers what is ordered only."""
-        self._members[name].delivery = {}
-        self._members[name].held = True
-
-    def deliver(self, name: str, partition: Partition, count: int) -> None:
-        """Let the next poll deliver so many of its records at most."""
-        member = self._members[name]
-        member.delivery = {**(member.delivery or {}), partition: count}
 
     def fail_commits(self, name: str, times: int = 1, *, landed: bool = False) -> None:
         """Answer the member's next commits with a sentence; landed: take them all the same."""

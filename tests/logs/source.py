@@ -56,7 +56,7 @@ class LogSource:
             self._obey(owner, order)
             member.orders.popleft()
             self._group.released(self._name, order)
-        return self._records(member)
+        return self._records()
 
     def commit(
         self, positions: Mapping[Partition, int], *, wait: bool = True
@@ -141,19 +141,18 @@ class LogSource:
             problem = f"{offset} is not within {assignment.begin} to {assignment.end}"
             raise SourceError(str(assignment.partition), problem, "start anew")
 
-    def _records(self, member: Member) -> list[RecordBatch]:
-        limits = member.delivery
-        member.delivery = {} if member.held else None
+    def _records(self) -> list[RecordBatch]:
         batches = []
         for partition, position in sorted(self._positions.items()):
-            limit = None if limits is None else limits.get(partition, 0)
-            batch = None if limit == 0 else self._batch(partition, position, limit)
+            batch = self._batch(partition, position)
             if batch is not None:
                 self._positions[partition] = batch.next_offset
                 batches.append(batch)
         return batches
 
-    def _batch(self, partition: Partition, position: int, limit: int | None) -> RecordBatch | None:
+    def _batch(
+        self, partition: Partition, position: int, limit: int | None = None
+    ) -> RecordBatch | None:
         entries = self._log.entries(partition, position)[:limit]
         # Behind the last record there may be a gap, which the position moves over too.
         stop = entries[-1].offset + 1 if len(entries) == limit else self._log.end(partition)

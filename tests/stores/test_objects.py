@@ -25,10 +25,10 @@ from streameval.checkpoints.store import GRACE, Store, folder_store
 from streameval.events.errors import RefusedStateError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.crashes.simulated_disk import Crash
-from tests.crashes.test_histories import OFFSETS, PROCESSES, SOME, StoreHistories
 from tests.durability.checkpointing import assignment
 from tests.present import present
 from tests.stores.drafts import NOON, PLACE, Writer, draft, header, part, whole
+from tests.stores.histories import OFFSETS, PROCESSES, SOME, StoreHistories
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -154,6 +154,20 @@ def test_processes_that_end_after_their_first_round_leave_few_files(disk: Simula
         disk.now += GRACE / 2 + 1
 
 
+def test_a_round_that_is_there_although_its_write_failed_is_kept(disk: SimulatedDisk) -> None:
+    """Others may have restored it and committed its offset, while a partition moved to them."""
+    writer = Writer(opened(disk))
+    writer.save_all({PLACE: 110, OTHER: 5})
+    disk.before = refusing(errno.EIO, "sync_folder")
+    with pytest.raises(StoreError):
+        writer.save_all({PLACE: 120, OTHER: 6})
+    disk.before = lambda _: None
+    assert restored(disk) == 120
+    for offset in (7, 8, 9):
+        writer.save_all({OTHER: offset}, owned=[OTHER])
+        assert restored(disk) == 120
+
+
 def test_a_single_round_of_another_process_is_not_enough(disk: SimulatedDisk) -> None:
     Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
     (ended,) = rounds(disk)

@@ -1,20 +1,18 @@
-"""After any history of three processes that crash anywhere, the highest checkpoints exist."""
+"""Histories of three processes of a store, after which the highest checkpoints exist."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import suppress
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streameval.checkpoints.format import Place
-from streameval.checkpoints.storage import Folder, Storage
-from streameval.checkpoints.store import GRACE, Store
+from streameval.checkpoints.storage import Storage
+from streameval.checkpoints.store import Store
 from streameval.events.errors import StoreError
-from tests.crashes.simulated_disk import Crash, SimulatedDisk, failing_at
-from tests.stores.drafts import PLACE, STORE, Writer, whole
+from tests.stores.drafts import PLACE, Writer, whole
 
 PLACES = [PLACE, PLACE._replace(number=4), PLACE._replace(topic="other")]
 OFFSETS = st.integers(0, 600)
@@ -109,54 +107,3 @@ class StoreHistories(RuleBasedStateMachine):
             durable, perhaps = self.durable[place], self.perhaps[place]
             assert height >= max(durable, default=(-1, -1))
             assert height in durable | perhaps | {(-1, -1)}
-
-
-class Histories(StoreHistories):
-    """Histories on a disk that may lose power."""
-
-    def __init__(self) -> None:
-        self.disk = SimulatedDisk(STORE.parent, seed=3)
-        super().__init__()
-
-    def storage(self) -> Storage:
-        return Folder(STORE, self.disk)
-
-    @rule(
-        process=PROCESSES,
-        offset=OFFSETS,
-        places=SOME,
-        owned=SOME,
-        step=st.integers(0, 90),
-        power=st.booleans(),
-    )
-    def save_cut_off(
-        self,
-        process: int,
-        offset: int,
-        places: set[Place],
-        owned: set[Place],
-        step: int,
-        *,
-        power: bool,
-    ) -> None:
-        heights = self.heights(process, offset, places)
-        for place, height in heights.items():
-            self.perhaps[place].add(height)
-        with self.disk.failing(failing_at([step], Crash)), suppress(StoreError):
-            self.write(process, heights, owned)
-        self.writers[process] = self.start(process)
-        if power:
-            self.power_fails()
-
-    @rule()
-    def power_fails(self) -> None:
-        self.disk.crash()
-        self.writers = [self.start(process) for process in range(3)]
-
-    @rule()
-    def time_passes(self) -> None:
-        self.disk.now += GRACE + 1
-
-
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(stateful_step_count=25)

@@ -1,0 +1,33 @@
+"""Schedules of the whole, judged by a count of the log and by invariants."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from hypothesis import settings
+
+from tests.crashes.simulation import FAULTS, simulate
+
+_QUICK: Final = 8.0
+"""Seconds of faults in the quick tests."""
+
+_SCHEDULES: Final = {"quick": 20, "unshrunk": 200, "thorough": 1_000}
+"""Number of schedules, by the profile of the run. Each mistake must be found within 200."""
+
+_AT_ONCE: Final = 200
+
+
+@pytest.mark.parametrize(
+    "first", range(0, _SCHEDULES[settings.get_current_profile_name()], _AT_ONCE)
+)
+def test_no_schedule_breaks_an_invariant(first: int) -> None:
+    profile = settings.get_current_profile_name()
+    for seed in range(first, first + min(_AT_ONCE, _SCHEDULES[profile])):
+        simulate(seed, _QUICK if profile == "quick" else FAULTS)
+
+
+def test_a_seed_replays_exactly() -> None:
+    first, again = simulate(3, _QUICK), simulate(3, _QUICK)
+    assert first.trace == again.trace
+    assert first.trace != simulate(4, _QUICK).trace
