@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from streameval.testing.broker import Broker
+from tests.cli.program import run, write_file
 from tests.daemon.running import Running, kafka_source, running
 from tests.kafka.topics import filled
 
@@ -24,6 +25,7 @@ def told(daemon: Running, folder: Path) -> str:
     log = "".join(line for line in daemon.log if "event=invalid_record" not in line)
     for pattern, instead in (
         (r"(?m)^ts=\S+ ", ""),
+        (r" seconds=\S+", " seconds=*"),
         (r"version=\S+ address=\S+", "version=* address=*"),
         (r" \(Unable to allocate .*?\);", ";"),
         (r"[\d,]+ of [\d,]+ interactions", "* of * interactions"),
@@ -110,6 +112,25 @@ def test_the_log_of_a_first_hour_says_what_is_wrong(tmp_path: Path, name: str) -
 
 COVERAGE: Final = 'metrics = ["item_coverage@300"]\ncatalog = 1_000_000\n'
 FILES: Final = '[source]\ntype = "files"\npaths = ["events.ndjson"]\n'
+
+
+def test_a_first_start_with_a_wrong_configuration_does_not_punish_the_second(
+    tmp_path: Path,
+) -> None:
+    events = [{"items": event["recommendations"], "interactions": ["a"]} for event in LISTS]
+    (tmp_path / "events.ndjson").write_text("\n".join([*map(json.dumps, events), ""]))
+    common = f'metrics = ["ctr"]\nstate = {{ path = "state", interval = "60s" }}\n{WEB}{FILES}'
+    with running(common, tmp_path) as first:
+        first.until(lambda: first.said("advice"))
+        assert first.stop() == 0
+    right = f'{common}[event]\nrecommendations = "items"\n'
+    with running(right, tmp_path) as second:
+        assert second.consumed(len(events))["health"]["valid"] == len(events)
+        assert second.stop() == 0
+    assert told(second, tmp_path) == (_LOGS / "second_start.log").read_text(encoding="utf-8")
+    refused = run("run", write_file(tmp_path / "third.toml", common))
+    assert refused.returncode == 2
+    assert 'event.recommendations: \\"items\\" → \\"recommendations\\"' in refused.stderr
 
 
 def limit_memory(daemon: Running, more: int) -> None:
