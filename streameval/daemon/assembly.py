@@ -12,7 +12,8 @@ import msgspec
 from streameval.checkpoints.letters.queue import dead_letters_of, dead_topics
 from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import ProcessClock
-from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.settings import CheckpointSettings, is_url
+from streameval.checkpoints.storage import try_folder
 from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
@@ -80,9 +81,13 @@ def assemble(
         ConfigError: the configuration contradicts itself or the environment.
         MetricError: a metric is unknown, or lacks its inputs.
         SourceError: a file named in the configuration cannot be read.
+        StoreError: the folder of checkpoints cannot be written.
     """
     supervisor = Supervisor(environment, clock.monotonic)
     pulse = Pulse(clock.monotonic, supervisor.alive)
+    if config.state is not None and not is_url(config.state.path):
+        # Else the first checkpoint would find out.
+        try_folder(config.state.path)
     checkpoints = None if config.state is None else checkpoint_store(config.state, pulse.beat)
     last = None if checkpoints is None else checkpoints.last(config.source.logs)
     config = config if last is None else with_saved_depth(config, last.settings)

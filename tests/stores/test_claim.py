@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import folder_store
+from streameval.config import load
+from streameval.daemon.assembly import assemble
 from streameval.events.errors import RefusedStateError, StateVersionError, StoreError
 from tests.crashes.simulated_disk import SimulatedDisk, refusing
 from tests.stores.drafts import PLACE, draft, whole
@@ -86,6 +90,21 @@ def test_a_disk_error_has_a_remedy(number: int, remedy: str) -> None:
     assert "[state] path" in raised.value.remedy
     assert raised.value.where.startswith(str(STORE))
     assert whole(store.newest(PLACE).saved) == 1
+
+
+def test_a_daemon_asks_for_the_right_to_write_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readable = "metrics = ['ctr']\nsource = { type = 'simulator' }\n[state]\npath = 'state'\n"
+    (tmp_path / "streameval.toml").write_text(readable)
+    config = load(tmp_path / "streameval.toml")
+    mounted = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    for flags, said in ((0, "permission denied"), (os.ST_RDONLY, "read-only file system")):
+        flag = SimpleNamespace(f_flag=mounted.f_flag & ~os.ST_RDONLY | flags)
+        monkeypatch.setattr(os, "statvfs", lambda _, flag=flag: flag)
+        with pytest.raises(StoreError, match=said):
+            assemble(config, {}, ProcessClock())
 
 
 def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
