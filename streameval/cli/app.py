@@ -84,7 +84,8 @@ def _loaded(name: str) -> Any:
         alone.command(name)(function)
         command = typer.main.get_command(alone)
     for each in (command, *getattr(command, "commands", {}).values()):
-        for parameter in each.params:
+        context = typer.Context(each, **_SETTINGS["context_settings"])
+        for parameter in (*each.params, each.get_help_option(context)):
             parameter.display_type_rich = partial(_value_word, parameter)
     return command
 

@@ -171,9 +171,12 @@ class Screen:
         first, self.last = self.last is None, snapshot
         addresses = [f"{name:<11} {self.address}{path}" for name, path in _PATHS.items()]
         if self._live is not None:
-            text = Text("\n".join([*addresses, _status(snapshot)]))
-            drawn = grid(table(snapshot), self._live.console.width)
-            self._live.update(Group(drawn, text), refresh=True)
+            # What a small terminal cuts off is at the end.
+            links, drawn = (
+                Text("\n".join(addresses)),
+                grid(table(snapshot), self._live.console.width),
+            )
+            self._live.update(Group(links, drawn, Text(_status(snapshot))), refresh=True)
         elif first:
             sys.stdout.writelines(f"{line}\n" for line in addresses)
             sys.stdout.flush()

@@ -126,3 +126,4 @@ def test_help_says_what_a_value_is_and_not_its_type_in_python() -> None:
     assert "`-m, --metric METRIC`" in text
     options = [line.partition(":")[0] for line in text.splitlines() if line.startswith("* `-")]
     assert [option for option in options if "<" in option] == []
+    assert "<bool>" not in run("state", "--help").stdout + run("state", "show", "-h").stdout

@@ -29,7 +29,7 @@ Options that several commands have; each command links here.
 _SHARERS: Final = 3
 """Commands from which on an option is described once, under the shared ones."""
 _OPTION: Final = re.compile(r"\* `(?P<flags>(?:-[\w.-]+(?:, )?)+)[^`]*`: ")
-_HELP: Final = "* `--help`: Show this message and exit.\n"
+_HELP: Final = "--help`: Show this message and exit.\n"
 _SECTION: Final = re.compile(r"(?<=\*\*Options\*\*:\n\n)(?:\* .*\n)+")
 
 
@@ -51,7 +51,7 @@ def _with_shared_options(text: str) -> str:
     shared = [line for line, commands in texts.items() if commands >= _SHARERS]
 
     def own(part: re.Match[str]) -> str:
-        lines = [line for line in part[0].splitlines(keepends=True) if line != _HELP]
+        lines = [line for line in part[0].splitlines(keepends=True) if not line.endswith(_HELP)]
         kept = "".join(line for line in lines if line not in shared) or (
             "" if any(line in shared for line in lines) else "None.\n"
         )
