@@ -34,7 +34,9 @@ class Names:
         self.labels: Sequence[str] = slice_labels(config.series_labels(), every)
         self.segments = list(
             dict.fromkeys(
-                family_name(family.metrics[0], family.segment).partition("_by_")[2]
+                family_name(family.metrics[0], family.segment).removeprefix(
+                    f"{family_name(family.metrics[0])}_by_"
+                )
                 for family in families
                 if family.segment is not None
             )
