@@ -274,9 +274,12 @@ class RestorePlanner:
                 log_events.append(_warning(header.place, event, problem=problem))
                 offsets[log.partition] = log.begin
         skipped = sum(offsets.values()) - sum(saved_at.values())
-        counted = self._counted(assignment, offsets, log_events, torn=torn, found=True)
         # Positions of joins are above the sum of offsets: idle and ended logs advance them too.
         above = header.offset - sum(saved_at.values())
+        # A rebuild that has begun goes on: its reason may be gone, such as a damaged file.
+        ahead = sum(max(offsets[log.partition], log.committed or 0) for log in assignment.logs)
+        explained = torn or ahead + above <= header.counted
+        counted = self._counted(assignment, offsets, log_events, explained=explained, found=True)
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
@@ -294,12 +297,12 @@ class RestorePlanner:
         offsets: Mapping[Partition, int],
         log_events: list[LogEvent],
         *,
-        torn: bool = False,
+        explained: bool = False,
         found: bool = False,
     ) -> int:
         """The offset below which counters show nothing.
 
-        `torn`: a checkpoint is damaged, which explains a commit ahead of the others.
+        `explained`: whether it is known why a commit is ahead of the checkpoints.
         """
         counted, place = 0, place_of(assignment)
         for log in assignment.logs:
@@ -310,7 +313,7 @@ class RestorePlanner:
                     f"the group has committed offset {committed}, and of its checkpoints {newest}: "
                     "another store was in use, or files are missing"
                 )
-                if not torn:
+                if not explained:
                     self._policies.enforce("on_foreign_progress", _where(log, place), problem)
                 event = "state is rebuilt up to the group's commit"
                 log_events.append(_warning(place, event, problem=problem))
