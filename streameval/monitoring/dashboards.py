@@ -44,7 +44,8 @@ _SPLIT: Final = "StreamevalUsersNotSplitAsPlanned"
 def dashboards_of(config: Config) -> list[Dashboard]:
     """The dashboards whose families this configuration exports."""
     names = Names(config)
-    found = [_MetricBoards(names).overview(), _MetricBoards(names).metric()] if names.means else []
+    boards = _MetricBoards(names)
+    found = [boards.overview(), boards.metric()] if names.means else [boards.metric()]
     if names.windows and WEIGHT in short_names(names.metrics):
         found.append(_policies(names))
     found.append(_pipeline(names))
@@ -123,14 +124,17 @@ class _MetricBoards:
             alert=COLLAPSED,
             decimals=4,
         )
-        first = [self._mean("By cut-off"), *self._to_control("${metric}")]
-        rows = [PanelRow("Cut-offs", _wide([*first, yesterday, self._evidence()], 2))]
-        variables = [self._metrics(many=False), *self._choices()]
-        window = Variable("window", "Windows of event time.", names.windows, many=True)
+        variables, rows = [*self._choices()], list[PanelRow]()
         if names.windows:
-            variables.append(window)
+            about = "Windows of event time."
+            variables.append(Variable("window", about, names.windows, many=True))
+        if names.means:
+            variables.insert(0, self._metrics(many=False))
+            first = [self._mean("By cut-off"), *self._to_control("${metric}")]
+            rows.append(PanelRow("Cut-offs", _wide([*first, yesterday, self._evidence()], 2)))
+        if names.means and names.windows:
             rows.append(PanelRow("Windows of event time", _wide(self._windows(), 2)))
-        if names.segments:
+        if names.means and names.segments:
             about = "Label that divides the lists."
             variables.append(Variable("segment", about, names.segments))
             rows.append(PanelRow("Segments", _wide([*self._by_segment()])))
@@ -146,8 +150,9 @@ class _MetricBoards:
     def _choices(self) -> Iterator[Variable]:
         """Labels, their values, cut-offs and the span."""
         if labels := self._names.labels:
-            counter = f"{PREFIX}{short_names(self._names.means)[0]}_count{{{JOBS}}}"
-            values = f"label_values({counter}, ${{label}})"
+            counters = [f"{name}_count" for name in short_names(self._names.means)]
+            (family, *_) = [*counters, *self._names.gauges]
+            values = f"label_values({PREFIX}{family}{{{JOBS}}}, ${{label}})"
             compared, control = self._control or (labels[0], None)
             chosen = compared if compared in labels else labels[0]
             yield Variable("label", "The label to compare.", labels, chosen=chosen)
