@@ -261,7 +261,7 @@ def test_the_example_runs_with_the_real_package(example: str, package: str, says
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("example", ["dask_bag", "dagster_asset"])
 def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path) -> None:
-    path, python = EXAMPLES / f"{example}.py", tmp_path / "venv" / "bin" / "python"
+    path = EXAMPLES / f"{example}.py"
     (needs,) = re.findall(r"# dependencies = \[(.*)\]", path.read_text(encoding="utf-8"))
     others = [name for name in re.findall(r'"(.+?)"', needs) if name != "streameval"]
     (tmp_path / "logs").mkdir()
@@ -271,12 +271,7 @@ def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path
     for number in range(2):
         text = "".join(f"{json.dumps(event)}\n" for event in events[number::2])
         (tmp_path / "logs" / f"{number}.ndjson").write_text(text)
-    uv = [sys.executable, "-m", "uv"]
-    for command in (
-        [*uv, "venv", "--python", sys.executable, str(tmp_path / "venv")],
-        [*uv, "pip", "install", "--compile-bytecode", "--python", str(python), str(ROOT), *others],
-    ):
-        subprocess.run(command, check=True, capture_output=True)
+    python = _install(tmp_path / "venv", str(ROOT), *others)
     done = finished([python, path, "logs/*.ndjson"], cwd=tmp_path, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     alone = Accumulator("ndcg@2", "hit_rate@1")
@@ -286,6 +281,50 @@ def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path
     assert {name: float(value) for name, value in found.items()} == {
         name: reading.value for name, reading in alone.compute().items()
     }
+
+
+def _install(venv: Path, *packages: str) -> Path:
+    """Make an environment with these packages; returns its interpreter."""
+    uv, python = [sys.executable, "-m", "uv"], venv / "bin" / "python"
+    for command in (
+        [*uv, "venv", "--python", sys.executable, str(venv)],
+        [*uv, "pip", "install", "--compile-bytecode", "--python", str(python), *packages],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return python
+
+
+WITH_MLFLOW = """
+import json, sys
+import mlflow, pandas
+from mlflow.models import evaluate
+
+mlflow.set_tracking_uri(f"sqlite:///{sys.argv[1]}/runs.db")
+frame = pandas.DataFrame(
+    {"user": ["u1", "u2"], "shown": [["a", "b"], ["d", "e"]], "clicked": [["b"], ["d"]]}
+)
+usual = {"evaluators": "streameval", "targets": "clicked"}
+usual["evaluator_config"] = {"metrics": ["ndcg@2"]}
+with mlflow.start_run() as run:
+    evaluate(data=frame, predictions="shown", model_type="ranker", **usual)
+print(json.dumps(mlflow.MlflowClient().get_run(run.info.run_id).data.metrics))
+lists = dict(zip(frame["user"], frame["shown"]))
+with mlflow.start_run():
+    model = lambda rows: pandas.Series([lists[user] for user in rows["user"]])
+    found = evaluate(model, frame[["user", "clicked"]], model_type="retriever", **usual)
+print(json.dumps(found.metrics))
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_mlflow_finds_the_evaluator_and_keeps_its_values(tmp_path: Path) -> None:
+    python = _install(tmp_path / "venv", f"{ROOT}[tables]", "mlflow")
+    command = [str(python), "-W", "ignore", "-c", WITH_MLFLOW, str(tmp_path)]
+    done = finished(command, cwd=tmp_path, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    of_column, of_model = map(json.loads, done.stdout.splitlines()[-2:])
+    assert of_column == of_model == {"ndcg_2": NDCG}
 
 
 @pytest.mark.nightly
