@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config
 from streameval.config.stored import StoreReader
 from streameval.daemon.assembly import checkpoint_store
@@ -76,6 +77,9 @@ class StoredValues:
                 return  # The first start of all.
             reader = StoreReader(store, self._config)
             reader.refresh()
+            if (owner := reader.owner) is not None:
+                group = self._config.source.group_of(owner.cluster)
+                refuse_foreign(store.path, owner, owner.cluster, group)
         except StreamevalError as error:
             # The restore that follows reports it, or applies a policy.
             emit(logging.INFO, "stored_values_not_shown", error=error)

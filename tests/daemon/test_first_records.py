@@ -105,23 +105,6 @@ def test_check_prints_every_field_with_an_example(tmp_path: Path) -> None:
     assert "advice" not in text
 
 
-def test_a_label_above_the_cap_is_named_and_the_control_is_not_folded(tmp_path: Path) -> None:
-    config = _config(tmp_path, label="variant", control="control")
-    uuids = [event | {"variant": f"uuid-{number}"} for number, event in enumerate(EVENTS)]
-    json_lines(tmp_path / "events.ndjson", [*uuids, *EVENTS])
-    with running(config, tmp_path) as daemon:
-        document = daemon.consumed(2 * len(EVENTS))
-        variants = {reading["labels"]["variant"] for reading in document["metrics"]}
-        (line,) = daemon.until(lambda: daemon.said("label_folded"))
-        answer = daemon.get("/-/ready")
-        metrics = daemon.get("/metrics").text
-    assert {"control", "__other__"} <= variants
-    assert 'streameval_compared_label_folded{label="variant"} 1.0' in metrics
-    assert "label=variant" in line
-    assert "variant has more than 50 values, the label_cap, so " in answer.text
-    assert answer.status_code == 200
-
-
 def test_check_reads_no_pipe(tmp_path: Path) -> None:
     config = _config(tmp_path, label="variant", control="control")
     (tmp_path / "events.ndjson").unlink()

@@ -105,12 +105,16 @@ def test_the_log_of_a_first_hour_says_what_is_wrong(tmp_path: Path, name: str) -
     with running(WEB + case.config, tmp_path) as daemon:
         (advice,) = daemon.until(lambda: daemon.said("advice"))
         answer, page = daemon.get("/-/ready"), daemon.get("/").text
+        metrics = daemon.get("/metrics").text
         assert daemon.stop() == 0
     assert told(daemon, tmp_path) == (_LOGS / f"{name}.log").read_text(encoding="utf-8")
     sentence = json.loads(advice.partition("advice=")[2])
     assert answer.status_code == 200
     assert sentence in answer.text
     assert escape(sentence) in page
+    # The control is never folded.
+    is_folded = 'streameval_compared_label_folded{label="variant"} 1.0' in metrics
+    assert is_folded is ('variant="control"' in metrics) is (name == "folded")
 
 
 COVERAGE: Final = 'metrics = ["item_coverage@300"]\ncatalog = 1_000_000\n'
@@ -175,6 +179,7 @@ def test_the_last_line_says_that_no_memory_is_left(tmp_path: Path) -> None:
     assert told(daemon, tmp_path) == (_LOGS / "memory.log").read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_it_does_so_whatever_the_client_of_kafka_was_doing(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
