@@ -189,7 +189,7 @@ def test_a_report_is_shown_framed_and_drawn() -> None:
     [
         (lambda: compare(MODELS[0], "mrr"), "give truth="),
         (lambda: compare(*MODELS[:2], "mrr"), "several runs need truth="),
-        (lambda: compare(MODELS[0], "mrr", truth=TRUTH), "one run alone"),
+        (lambda: compare(MODELS[0], "mrr", truth=TRUTH), "there is only one run"),
         (lambda: compare(*MODELS[:2], truth=TRUTH), "no metric given"),
         (lambda: compare(MODELS[0], "mrr", MODELS[1], truth=TRUTH), "comes after the metrics"),
         (lambda: compare(*MODELS[:2], "mrr", truth=TRUTH, names=["a"]), "one for each of 2 runs"),
