@@ -207,6 +207,21 @@ class Table:
             self._reduce()
             self._flushed = self.version
 
+    def join(self) -> None:
+        """Join the parts of its relations: the short parts of a table that stays take memory."""
+        self.flush()
+        of_statistics = (each.relations.values() for each in self._statistics.values())
+        parted = [
+            relation
+            for relation in (self._events, *chain.from_iterable(of_statistics))
+            if len(relation.parts) > 1
+        ]
+        for relation in parted:
+            _ = relation.columns
+        if parted:
+            # Copies of readers have the parts.
+            self.version = next_version()
+
     @cached_property
     def reads_lists(self) -> bool:
         """Whether a statistic reads lists, which wait with the events."""
@@ -250,6 +265,27 @@ class Table:
     def select(self, cells: IntArray) -> Table:
         """A table with only these cells, which ascend."""
         return self._mapped(lambda relation: relation.selected(cells))
+
+    def regroup(self, bits: int, uppers: Mapping[int, int]) -> None:
+        """Give cells other upper bits; cells that get one number are summed.
+
+        `bits`: number of lower bits. `uppers`: upper bits -> the new ones.
+        """
+        moves = {old: new for old, new in uppers.items() if old != new}
+        if not moves:
+            return
+        self.flush()
+        lower = (1 << bits) - 1
+        names = {
+            cell: moves[cell >> bits] << bits | cell & lower
+            for cell in self.cells.tolist()
+            if cell >> bits in moves
+        }
+        self._events = self._events.renamed(names)
+        for statistic in self._statistics.values():
+            # Not that of `UserSums`, whose pre-period has one cell of all slices.
+            Statistic.rename(statistic, names)
+        self.version = next_version()
 
     def distribute(self, bits: int, targets: Mapping[int, Table]) -> None:
         """Add each cell to the table of its upper bits, with its lower bits as the cell.

@@ -22,6 +22,9 @@ _MOST_WAITING: Final = 1_024
 _MOST_PARTS: Final = 32
 """Parts that are read one by one; more are joined first."""
 
+_MOST_KEPT: Final = 64
+"""Parts that are kept: each is an array for every column, and short ones take memory, too."""
+
 _VERSIONS: Final = itertools.count(1)
 
 
@@ -280,6 +283,27 @@ class Relation:
         # Join when the new rows are as many as the first part, so that a row moves about twice.
         if self.size - first > max(first, _MOST_WAITING):
             _ = self.columns
+        elif len(self._parts) > _MOST_KEPT:
+            self._join_shortest()
+
+    def _join_shortest(self) -> None:
+        """Join the newest parts, from the first on that is no longer than all after it.
+
+        A row is then in a part of at least twice the length, so it moves a logarithmic number of
+        times.
+        """
+        after, start = 0, len(self._parts)
+        for index in range(len(self._parts) - 1, 0, -1):
+            length = self._parts[index][0].size
+            if length <= after or index == len(self._parts) - 1:
+                start = index
+            after += length
+        keys = self.shape.keys
+        columns = [np.concatenate(parts) for parts in zip(*self._parts[start:], strict=True)]
+        found, counts = group_sum(columns[:keys], columns[keys:], self.shape.combine)
+        before = sum(part[0].size for part in self._parts[:start])
+        self._parts = [*self._parts[:start], narrow([*found, *counts])]
+        self.size = before + found[0].size
 
 
 def _translate(relation: Relation, column: int, table: IntArray) -> Relation:

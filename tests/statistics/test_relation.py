@@ -63,6 +63,19 @@ def test_relations_that_share_parts_are_independent(size: int) -> None:
     assert twin.rows() == _expected((size, 0), (3, 9))
 
 
+def test_many_short_parts_are_joined_and_add_up() -> None:
+    relation, expected = Relation(Shape(keys=2)), Counter[tuple[int, int]]()
+    for number in range(900):
+        cell, key = number % 3, number * 7 % 400
+        relation.add([np.array([cell]), np.array([key])], [np.array([1])])
+        expected[cell, key] += 1
+        assert len(relation.parts) <= 65
+        assert relation.size == sum(part[0].size for part in relation.parts)
+    assert [tuple(row) for row in relation.rows()] == [
+        (*keys, count) for keys, count in sorted(expected.items())
+    ]
+
+
 @given(st.lists(int64))
 def test_integers_are_restored_from_the_fewest_bytes(values: list[int]) -> None:
     saved = encode_column(np.array(values, np.int64))

@@ -374,3 +374,21 @@ def test_the_oldest_days_of_a_slice_are_summed_as_an_accumulator_does() -> None:
     for logs_apart in ([whole], [fed(log[::2], spec, 10), fed(log[1::2], spec, 10)]):
         views = views_of(logs_apart)
         assert _content(views) == _expected(log, views)
+
+
+@pytest.mark.parametrize(("minutes", "step"), [(190, 2), (720, 720)])
+def test_a_closed_pane_keeps_few_parts(minutes: int, step: int) -> None:
+    """Each part is an array for every column; readers copy them after each poll."""
+    log: list[Logged] = [(minute * MINUTE, ("a", "p")) for minute in range(minutes)]
+    feeding = Log(spec_of(HOURS, intervals=BY_USER))
+    for start in range(0, minutes, step):
+        feeding.feed(log[start : start + step])
+        feeding.family.copied()
+    feeding.feed([(minutes * MINUTE, ("a", "p"))])
+    copy = feeding.family.copied()
+    assert copy.users is not None
+    assert sum(pane.size == HOUR for pane in copy.panes) >= 1
+    for pane, table in copy.panes.items():
+        age = FINE + TIMES.lateness if pane.size == HOUR else 0
+        if pane.start + pane.size + age <= minutes * MINUTE:
+            assert len(table.events.parts) <= 8, pane

@@ -60,6 +60,8 @@ from streameval.statistics.user_sums import UserSums
 _META: Final = "meta"
 _USERS: Final = "users"
 _SLICE_BITS: Final = 20
+_MANY: Final = 8
+"""Parts of the relations of a closed pane from which on they are joined at once."""
 
 
 class LoggedEvents(NamedTuple):
@@ -150,13 +152,21 @@ class PendingCounts:
             family.activity.add_part(activity, at * width, (at + 1) * width)
         if table is None:
             return
-        targets = {at: family.target(start) for (family, start), at in numbers.items()}
+        # The minutes of an hour that has closed are summed first: each would be a part of it.
+        goals = {at: (family, family.target(start)) for (family, start), at in numbers.items()}
+        first: dict[tuple[Family, Pane], int] = {}
+        for at, goal in goals.items():
+            first.setdefault(goal, at)
+        table.regroup(_SLICE_BITS, {at: first[goal] for at, goal in goals.items()})
+        targets = {at: family.table_at(pane) for (family, pane), at in first.items()}
         table.distribute(_SLICE_BITS, targets)
         users = {family: family.own_users() for family in families}
-        owners = {at: users[family] for (family, _), at in numbers.items()}
+        owners = {at: users[family] for (family, _), at in first.items()}
         named = {at: owner for at, owner in owners.items() if owner is not None}
         if named:
             add_users(table, _SLICE_BITS, named)
+        for family in families:
+            family.join_closed()
 
     def _pane_numbers(
         self, families: Sequence[Family], owners: IntArray, starts: IntArray | None
@@ -282,6 +292,7 @@ class Family:
         self._users = FamilyUsers(spec.table) if plan.at("lifetime").specs else None
         self._pending = counting.pending(spec.name)
         self._fine = self._kept = PAST
+        self._changed: set[Pane] = set()
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
         self._empty_unlike = False
@@ -307,6 +318,9 @@ class Family:
         limits = borders(self.windowing, clock)
         if limits == (self._kept, self._fine):
             return
+        last = self._kept if limits.fine == PAST else self._fine
+        newest = limits.kept if limits.fine == PAST else limits.fine
+        hour = last // HOUR != newest // HOUR
         self._kept, self._fine = limits
         self.version = next_version()
         moving: defaultdict[Pane, list[Table]] = defaultdict(list)
@@ -316,6 +330,24 @@ class Family:
                 moving[target].append(self._panes.pop(pane))
         for target, tables in moving.items():
             self._pane(target).add(*tables)
+        self.join_closed(hour=hour)
+
+    def join_closed(self, *, hour: bool = False) -> None:
+        """Join the parts of closed panes that have many; `hour`: of all, as an hour has closed.
+
+        A minute closes when the clock leaves it, an hour when it has all of its minutes.
+        """
+        size, fine = self.windowing.pane, self._fine
+        begun = PAST if self.clock is None else self.clock // size * size
+        for pane in [*self._changed]:
+            table = self._panes.get(pane)
+            if table is None:
+                self._changed.discard(pane)
+            elif pane.start + pane.size <= (begun if pane.size == size else fine) and (
+                hour or len(table.events.parts) > _MANY
+            ):
+                self._pane(pane).join()
+                self._changed.discard(pane)
 
     def add_to_past(self, starts: Sequence[int]) -> None:
         """Add these panes to `PAST_PANE`: their events come from the future."""
@@ -511,9 +543,13 @@ class Family:
             self._users = self._users.copy()
         return self._users
 
-    def target(self, start: int) -> Table:
-        """The table that takes the events of a pane at the current clock."""
-        return self._pane(self._target(Pane(self.windowing.pane, start)))
+    def target(self, start: int) -> Pane:
+        """The pane that takes the events of one that begins here, at the current clock."""
+        return self._target(Pane(self.windowing.pane, start))
+
+    def table_at(self, pane: Pane) -> Table:
+        """The table of a pane, to be changed."""
+        return self._pane(pane)
 
     def _target_of(self, span: tuple[int, int] | None) -> Pane:
         if span is None or not self.spec.spans:
@@ -543,6 +579,8 @@ class Family:
             self._panes[pane] = self._counting.table(self.spec, pane)
         elif self._counting.frozen:
             self._panes[pane] = self._panes[pane].copy()
+        if pane != PAST_PANE:
+            self._changed.add(pane)
         return self._panes[pane]
 
     def _copied_table(self, table: Table) -> Callable[[], Iterator[bytes]]:

@@ -52,11 +52,17 @@ class FamilyUsers:
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
         self._copied: tuple[int, Mapping[str, ByUser]] | None = None
+        self._changed: set[int] = set()
 
     def day(self, day: int) -> Table:
         """The table of an event day."""
         if day not in self.days:
+            # The days before are mostly over: join the parts of those that changed.
+            for before in self._changed & self.days.keys():
+                self.days[before].join()
+            self._changed.clear()
             self.days[day] = self._empty.empty()
+        self._changed.add(day)
         return self.days[day]
 
     def rename(self, moves: Mapping[int, int]) -> None:
