@@ -145,7 +145,7 @@ def test_the_documented_numbers_are_those_of_the_program() -> None:
     options = DeadLetterOptions()
     assert f"more than {options.max_run:,} invalid records in a row" in PAGE
     share = f"{100 * options.max_ratio:g} %"
-    among = f"among the last {WINDOW:,} records (at least {FEWEST:,})"
+    among = f"of the last {WINDOW:,} records (at least {FEWEST:,})"
     assert f"more than {share} invalid {among}" in PAGE
     assert dlq.SAMPLES == 3
     assert "the last three records" in " ".join(PAGE.split())
