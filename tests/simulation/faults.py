@@ -67,7 +67,7 @@ def _of(world: World) -> Fault:
 def _unlabelled(world: doubts.Visits) -> Fault:
     return Fault(
         lambda seed: world.compared(np.random.default_rng((seed, 14))),
-        {"alarm": lambda report: any("lose it, and what" in text for text in report.trouble)},
+        {"alarm": lambda report: any("lose it, so the" in text for text in report.trouble)},
     )
 
 
