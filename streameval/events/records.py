@@ -91,12 +91,16 @@ def grouped(batches: Iterable[RecordBatch], most: int) -> Iterator[list[RecordBa
         ...     RecordBatch(
         ...         partition=Partition("a", at), values=[b""] * 3, offsets=[1, 4, 7], next_offset=9
         ...     )
-        ...     for at in (0, 1)
+        ...     for at in (0, 1, 2)
         ... ]
-        >>> for group in grouped(batches, 4):
+        >>> for group in grouped(batches, 5):
         ...     print([(batch.partition.number, batch.offsets) for batch in group])
-        [(0, [1, 4, 7]), (1, [1])]
-        [(1, [4, 7])]
+        [(0, [1, 4, 7]), (1, [1, 4])]
+        [(1, [7]), (2, [1, 4, 7])]
+        >>> for group in grouped(batches[1:], 3):
+        ...     print([(batch.partition.number, batch.offsets) for batch in group])
+        [(1, [1, 4, 7])]
+        [(2, [1, 4, 7])]
     """
     group: dict[Partition, RecordBatch] = {}
     room = most

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 from unittest import mock
 
@@ -55,8 +56,12 @@ _OTHER: Final = {"bad": b"garbage", "list": b"[]", "tombstone": None}
 _KINDS: Final = ("w", "x", "y", "z", "x", "y", "again", "gap", *_OTHER)
 _MINUTES: Final = (0, 0, 1, 1, 3, -1, -3, -6)
 
-Height = tuple[int, int]
+Found = dict[Partition, SavedCheckpoint]
 Key = tuple[int, str, str]
+
+
+def place_of(partition: Partition) -> Place:
+    return Place(TOPIC, f"{TOPIC}-1", partition.number)
 
 
 class BrokenInvariantError(AssertionError):
@@ -371,8 +376,9 @@ class Simulation:
         """
         before = dict(self._judge.look())
         writers = self.disk.writers()
-        files = [path for path in self.disk.files() if path.suffix == ".round"]
+        files = [path for path in self.disk.files() if path.suffix == ".round"] * 2
         self._random.shuffle(files)
+        chosen: tuple[Replica, Path, bytes, Found, list[Partition]] | None = None
         for path in files if self._judge.damaged_at is None else ():
             replica = writers.get(path.parent.name)
             content = self.disk.content(path)
@@ -390,15 +396,50 @@ class Simulation:
             whole = self._judge.newest(now, excused=True).keys() & left.keys()
             lower = [p for p in left if left[p].header.offset < before[p]]
             if lower and whole >= before.keys():
-                self.crash(replica)
-                self.disk.overwrite(path, flipped)
-                self._judge.damaged(left)
-                # Who restores it may lose it soon, and goes on to save others.
-                for partition in lower * 3:
-                    self.scheduler.at(
-                        self._random.uniform(4.0, 20.0), partial(self._move, partition)
-                    )
-                return
+                # At best, both of its directories still name what is damaged.
+                newest = folder_store(STORE, now).listing().writers[path.parent.name]
+                heights = [
+                    -1
+                    if one is None or (place := place_of(lower[0])) not in one
+                    else one[place].offset
+                    for one in newest
+                ]
+                is_best = len(heights) == 2 and min(heights) > left[lower[0]].header.offset
+                if chosen is None or is_best:
+                    chosen = replica, path, flipped, left, lower
+                if is_best:
+                    break
+        if chosen is not None:
+            replica, path, flipped, left, lower = chosen
+            self.crash(replica)
+            self.disk.overwrite(path, flipped)
+            self._judge.damaged(left)
+            self._haunt(replica, lower)
+
+    def _haunt(self, dead: Replica, partitions: Sequence[Partition]) -> None:
+        """Who restores the older checkpoint is slow and loses it soon, and the next one freezes."""
+        heirs = [replica for replica in self.running if self.group.held_by(replica.name)]
+        self._lost.add(dead.name)
+        if self.group.has_member(dead.name):
+            self.group.crash(dead.name)
+        partitions = [p for p in partitions if p not in self.group.holder]
+        if not heirs or not partitions:
+            return
+        heir = self._random.choice(heirs)
+        heir.most = 1
+        self.group.assign(heir.name, partitions)
+        for partition in partitions:
+            later = self._random.uniform(2.0, 4.0)
+            self.scheduler.at(later, partial(self._move, partition))
+            self.scheduler.at(
+                later + self._random.uniform(1.5, 3.0), partial(self._freeze, partition)
+            )
+
+    def _freeze(self, partition: Partition) -> None:
+        holder = self.group.holder.get(partition)
+        for replica in self.running:
+            if replica.name == holder:
+                replica.frozen_until = self.scheduler.now + 10.0
 
     def _move(self, partition: Partition) -> None:
         name = self.group.holder.get(partition)
@@ -464,7 +505,7 @@ class Judge:
         listing = store.listing()
         found = {}
         for partition in PARTITIONS:
-            newest = store.newest(Place(TOPIC, f"{TOPIC}-1", partition.number), listing)
+            newest = store.newest(place_of(partition), listing)
             self._require(excused or not newest.damaged, f"{newest.damaged}")
             if newest.saved is not None:
                 found[partition] = newest.saved
@@ -634,6 +675,9 @@ class Judge:
                 left = self.newest(self._simulation.disk.copied(0), excused=True)
                 lost = self.durable.keys() - left.keys()
                 fails = self._simulation.is_lost = bool(lost)
+        if isinstance(error, SourceError):
+            # The group has not let it start over a state of which it is not the owner.
+            fails = replica.was_fenced
         if isinstance(error, DamagedStateError):
             fails = self.damaged_at is not None
         known = isinstance(error, StreamevalError) and fails and not self._simulation.calm

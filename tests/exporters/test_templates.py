@@ -15,7 +15,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.events.printable import printable
 from streameval.exporters.page import document
 from streameval.exporters.page.page import page
-from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.selection import Selection, excerpt
 from streameval.exporters.page.state import state
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import CONTROL, TREATMENT, findings, gap_series, report, variant
@@ -86,3 +86,10 @@ def test_no_name_makes_an_element_or_an_attribute(view: str) -> None:
 def test_data_of_a_script_reads_back_equal() -> None:
     (chart, *_) = charts(document("run", [(None, _everything("</script>"))]))
     assert "</script>" in json.dumps(chart)
+
+
+def test_each_slice_has_a_number_of_its_own_which_gives_its_colour() -> None:
+    shown = picture(*(mean("ndcg@10", (name,), 1, 2) for name in "abc"))
+    of_all = excerpt(shown, Selection())
+    assert [of_all.index_of([name]) for name in ("a", "b", "c", "gone")] == [0, 1, 2, 3]
+    assert excerpt(shown, Selection(variants=("b",))).index_of(["c"]) == 2

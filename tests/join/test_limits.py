@@ -230,8 +230,10 @@ def restarted(fed: Fed) -> tuple[JoinedState, Driven]:
 def test_an_idle_log_is_skipped_once_a_checkpoint_has_the_proposal() -> None:
     fed, driven = proposed()
     assert (fed.counted, fed.state.idle_timeouts) == (0, 0)
+    position = fed.state.position
     driven.saved = True
     driven.advance()
+    assert fed.state.position > position, "or no checkpoint would have what was decided"
     fed.state.finish()
     assert (fed.counted, fed.state.idle_timeouts, fed.state.proposed_at) == (1, 1, None)
     again, _ = restarted(fed)
