@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.docs.markdown import label
 from tests.house.checkout import PACKAGE, files
 
@@ -89,7 +91,12 @@ def _checked(path: Path) -> str:
 def main() -> int:
     """Print a line for each problem; 1 if there are any."""
     found = 0
-    for path in files():
+    try:
+        paths = files()
+    except pytest.skip.Exception as reason:
+        sys.stdout.write(f"nothing is checked: {reason}\n")
+        return 0
+    for path in paths:
         if path.suffix == ".md" or (path.suffix in _NOT_PROSE and path.is_relative_to(PACKAGE)):
             for line, words, instead in problems(_checked(path), path.suffix):
                 found += 1
