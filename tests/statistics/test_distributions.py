@@ -140,6 +140,13 @@ def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:
     assert state(subtracted) == state(_counted(first, more))
 
 
+def test_as_many_values_as_the_cap_are_exact_beside_a_cell_with_more() -> None:
+    values_ = Values(ValuesOptions(cap=2), Items())
+    numbers = np.array([0.1, 0.2, 0.3, 0.1, 0.2])
+    values_.add(np.array([0, 0, 0, 1, 1]), numbers, np.ones(5, np.int64))
+    assert [one.estimated for one in values_.view(np.array([0, 1]))] == [True, False]
+
+
 @pytest.mark.parametrize("cap", [1, 65_536])
 def test_nan_and_infinity_are_only_counted(cap: int) -> None:
     distribution = _of([math.nan, 1.0, math.nan, 3.0], cap)
