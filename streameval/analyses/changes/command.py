@@ -341,7 +341,7 @@ def _parts(reports: Sequence[ChangesReport]) -> Iterator[str | TextTable[Change]
             before[key] = change.verdict
     until = latest.changes[0].until
     day = "" if until is None else day_text(until)
-    yield changes_table(rows, f"{'the turns ' * dated}until the end of {day}", dated=dated)
+    yield changes_table(rows, f"{'verdict changes ' * dated}until the end of {day}", dated=dated)
     for change in latest.changes:
         if change.verdict in CHANGED or change.reason is not None or change.mix or change.past:
             yield sentence(change)
