@@ -10,7 +10,7 @@ from weakref import WeakMethod
 import numpy as np
 
 from streameval.accumulator.blocks import Adder, Blocks, add_nothing
-from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
+from streameval.accumulator.event_checks import FIRST_OBSERVED, EventChecks
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.guard import Guard, interrupted
 from streameval.accumulator.inputs import check_same_inputs
@@ -23,7 +23,7 @@ from streameval.accumulator.intake import (
     side_by_side,
 )
 from streameval.accumulator.kinds.spec import Need
-from streameval.accumulator.plan import WHOLE, Asked, Plan, asked_metrics, make_plan
+from streameval.accumulator.plan import ALL_LISTS, Asked, Plan, asked_metrics, make_plan
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import AttributeInputs, Context, check_kind, context_of
@@ -51,7 +51,7 @@ from streameval.statistics.intervals import (
 from streameval.statistics.options import MAX_ITEMS
 
 if TYPE_CHECKING:
-    from streameval.accumulator import advice, codec, following, reading_intervals, readings
+    from streameval.accumulator import codec, count_checks, following, reading_intervals, readings
     from streameval.accumulator.kinds import experiment as experiments
     from streameval.accumulator.kinds import groups as interval_groups
     from streameval.accumulator.kinds import users as interval_users
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from streameval.statistics.user_key import UserHashKey
 else:
     # What only reads and saves: a loop that only counts needs none of it.
-    _LATER = ("advice", "codec", "following", "reading_intervals", "readings")
-    advice, codec, following, reading_intervals, readings = (
+    _LATER = ("codec", "count_checks", "following", "reading_intervals", "readings")
+    codec, count_checks, following, reading_intervals, readings = (
         LazyModule(f"streameval.accumulator.{name}") for name in _LATER
     )
     experiments, interval_groups, interval_users = (
@@ -399,16 +399,16 @@ class Accumulator:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
             before = self.lists_before
-            (found,) = advice.cell_advice(self.table, _HERE, self.metrics, before)
-            return found.text if found is not None else self.doubts.warning(self.metrics)
+            (found,) = count_checks.cell_advice(self.table, _HERE, self.metrics, before)
+            return found.text if found is not None else self.event_checks.warning(self.metrics)
 
     def _current_warning(self) -> str | None:
         """`advice`, which is looked for again when there is more to see."""
         changes, lists, wait, earlier = self._next_check
         if self._changes == changes and self.lists <= lists:
             return earlier
-        if self.lists < advice.fewest_lists(self.metrics, self.context):
-            warning = self.doubts.warning(self.metrics)
+        if self.lists < count_checks.fewest_lists(self.metrics, self.context):
+            warning = self.event_checks.warning(self.metrics)
         else:
             warning = self.advice()
         # A warning that stands is looked for at the next event, and then at growing distances.
@@ -436,7 +436,7 @@ class Accumulator:
             with self._guard:
                 self._changes, self._means = self._changes + 1, None  # Also if it fails.
                 mine.add(theirs)
-                self.doubts.add(other.doubts)
+                self.event_checks.add(other.event_checks)
                 self.lists_before += other.lists_before
                 self._note_change(other.lists)
 
@@ -456,7 +456,7 @@ class Accumulator:
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
         with self.lock:
-            content = self.table.copy(), self.lists, self.doubts.copy()
+            content = self.table.copy(), self.lists, self.event_checks.copy()
             duplicate = Accumulator._of(self._settings, self.lists_before, *content)
             duplicate.resets = self.resets
         return duplicate
@@ -541,7 +541,7 @@ class Accumulator:
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         with self.lock:
-            counts = {"state": self.state_dict(), "doubts": self.doubts.content()}
+            counts = {"state": self.state_dict(), "event_checks": self.event_checks.content()}
             before = {"before": self.lists_before}
         # The plan is made again, so that pickles do not depend on what it consists of.
         settings, limits = self._settings._asdict(), self._plan.limits
@@ -554,22 +554,24 @@ class Accumulator:
             raise StateVersionError("accumulator", made.get("version"), codec.STATE_VERSION)
         (depth, max_items), intervals = made["limits"], made["intervals"]
         groups = intervals.groups if intervals else 0
-        plan = make_plan(made["metrics"], depth or WHOLE, max_items, groups, needs=made["needs"])
+        plan = make_plan(
+            made["metrics"], depth or ALL_LISTS, max_items, groups, needs=made["needs"]
+        )
         names = (name for name in _Settings._fields if name != "plan")
         self._set_up(_Settings(plan=plan, **{name: made[name] for name in names}))
         self._begin(self._empty_table())
         self.load_state_dict(made["state"])
-        self.doubts.add(Doubts.from_content(made["doubts"]))
+        self.event_checks.add(EventChecks.from_content(made["event_checks"]))
         self.lists_before = made["before"]
 
     @classmethod
     def _of(
-        cls, settings: _Settings, before: int, table: Table, lists: int, doubts: Doubts
+        cls, settings: _Settings, before: int, table: Table, lists: int, event_checks: EventChecks
     ) -> Accumulator:
         """An accumulator of checked settings that has counted `lists` lists in a table."""
         self = cls.__new__(cls)
         self._set_up(settings)
-        self._begin(table, lists, doubts)
+        self._begin(table, lists, event_checks)
         self.lists_before = before
         return self
 
@@ -597,13 +599,15 @@ class Accumulator:
         with self._guard:
             self._changes, self._means = self._changes + 1, None  # Also if it fails.
             table.count(checked, values=values, borrowed=True)
-            self.doubts.observe_batch(checked)
+            self.event_checks.observe_batch(checked)
             table.users, table.ids = users, kind
             self._note_change(len(checked))
 
-    def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
+    def _begin(self, table: Table, lists: int = 0, event_checks: EventChecks | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
-        self.doubts = doubts or Doubts(self.context.attributes, self.context.popularity)
+        self.event_checks = event_checks or EventChecks(
+            self.context.attributes, self.context.popularity
+        )
         # Weak, because a cycle would keep the table until the next garbage collection.
         self._table, self._lists = table, lists
         self._guard = Guard(WeakMethod(self._check_each))
@@ -625,7 +629,7 @@ class Accumulator:
     def _choose_adder(self) -> None:
         """Set what appends an event without a look at it, if none needs one."""
         self._check_each()
-        few = self.doubts.lists < FIRST_OBSERVED or self._table.ids is None
+        few = self.event_checks.lists < FIRST_OBSERVED or self._table.ids is None
         few |= self.context.user_key is not None and not self.context.user_key.at_hand
         if not (few or self._plan.formulas):
             blocks = self._blocks
@@ -653,14 +657,14 @@ class Accumulator:
             with self._guard:
                 table.ids, table.users = kind, users
                 self._note_change(0)
-        is_first = self.doubts.lists < FIRST_OBSERVED
+        is_first = self.event_checks.lists < FIRST_OBSERVED
         if not self._blocks.add_checked(event, values):
             self._count_blocks()
             is_first = True
             if not self._blocks.add_checked(event, values):
                 raise interrupted()
         if is_first:
-            self.doubts.observe(event)
+            self.event_checks.observe(event)
             self._choose_adder()
 
     def _count_blocks(self) -> None:

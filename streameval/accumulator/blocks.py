@@ -66,7 +66,7 @@ class Blocks:
         >>> blocks.begin("text", None)
         >>> blocks.add(["a", "b"], ["b"]), blocks.add(["a", 7], [])
         (True, False)
-        >>> [batch.matches.place.tolist() for batch, _ in blocks.take()], len(blocks)
+        >>> [batch.matches.rank_index.tolist() for batch, _ in blocks.take()], len(blocks)
         ([[1]], 0)
     """
 

@@ -21,7 +21,7 @@ from streameval.catalogue.metric import Metric
 from streameval.events import Batch
 from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.hits import explicit_ranks_kept
+from streameval.statistics.hits import explicit_ranks_within
 from streameval.statistics.lists import HitsOptions, Lists, lists_of
 from streameval.statistics.matching import Search, matched
 
@@ -111,7 +111,7 @@ class CountedBatch:
     def ranks(self, options: HitsOptions) -> tuple[IntArray, IntArray] | None:
         """List and rank of each item at an explicit position; None if no list has any."""
         part = self.part(options.among)
-        return None if part.positions is None else explicit_ranks_kept(options, part)
+        return None if part.positions is None else explicit_ranks_within(options, part)
 
     def results(self, metric: Metric) -> Sequence[Any]:
         """What the formula of a metric of events gave for each event."""

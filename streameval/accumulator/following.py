@@ -31,7 +31,7 @@ from streameval.accumulator.formulas import (
     call_metric,
     is_own,
     items_at,
-    items_shown,
+    items_recommended,
     list_values,
     mean_counts,
 )
@@ -72,9 +72,9 @@ _AHEAD: Final = 32
 
 _BITS: Final = 400
 _SCALE: Final = 2.0**_BITS
-_WHOLE: Final = 1 << _BITS
+_ONE: Final = 1 << _BITS
 _SMALLEST: Final = 2.0**-347
-_HERE: Final = np.zeros(1, np.int64)
+_CELL: Final = np.zeros(1, np.int64)
 
 
 def _scaled(value: float) -> int:
@@ -100,7 +100,7 @@ class _Sum:
 
     @property
     def total(self) -> float:
-        return self._scaled / _WHOLE
+        return self._scaled / _ONE
 
     def add(self, value: float) -> None:
         if math.isnan(value):
@@ -157,7 +157,7 @@ class _Outcome:
         if self.is_ranked:
             explicit: Any = Ragged.of_lengths(ranks, matches.length)
             batch = msgspec.structs.replace(batch, positions=explicit)
-        ((_, lists),) = lists_of(outcomes.options, batch, _HERE)
+        ((_, lists),) = lists_of(outcomes.options, batch, _CELL)
         return lists
 
 
@@ -171,7 +171,7 @@ class _Outcomes:
 
     def __init__(self, hits: Hits) -> None:
         self.options, self._hits = hits.options, hits
-        view = hits.view(_HERE)
+        view = hits.view(_CELL)
         self.having: list[int] = view.having.ravel().tolist()
         self.lists = sum(self.having)
         self.graded = int(view.graded[0])
@@ -182,7 +182,7 @@ class _Outcomes:
         """The rows of this meaning of size, from the table if they are new."""
         if size not in self._rows:
             rows: dict[_Key, _HitsRow] = {}
-            _, columns = self._hits.relations["hits"].of(_HERE)
+            _, columns = self._hits.relations["hits"].of(_CELL)
             for kind, of_size, rank, hits, ordinals, firsts in zip(
                 *(column.tolist() for column in columns), strict=True
             ):
@@ -238,12 +238,14 @@ class _Outcomes:
 
     def _quick(self, outcome: _Outcome) -> tuple[int, int, list[int]] | None:
         """Interacted and shown items, and the ranks of the hits; None where it takes `lists_of`."""
-        interacted, given, length, hits, gains, *indices = memoryview(outcome.row).cast("q")
+        interacted, interaction_count, length, hits, gains, *indices = memoryview(outcome.row).cast(
+            "q"
+        )
         every, last = self.options.repeats == "every", self.options.last
         if gains or outcome.is_ranked or outcome.search.every != every or self.options.needs_gains:
             return None
         if self.options.counting == "every":
-            interacted = given
+            interacted = interaction_count
         ranks = [index + 1 for index in indices[:hits] if index < last]
         return interacted, min(length, last), ranks
 
@@ -373,12 +375,12 @@ class _HitsMean:
             kind = values_name(metric, only_graded=not self._is_listwise)
             if kind not in table.statistics:
                 raise ArithmeticError(metric)
-            self._values = _Sum(*cast("Values", table.statistics[kind]).view(_HERE))
+            self._values = _Sum(*cast("Values", table.statistics[kind]).view(_CELL))
         if not self._is_listwise:
             self._formula = _RowFormula(metric, self._context)
             if self._per == "item":
                 hits = cast("Hits", table.statistics[name_of(outcomes.options)])
-                self._items = int(items_shown(metric, hits.view(_HERE).items)[0])
+                self._items = int(items_recommended(metric, hits.view(_CELL).items)[0])
             self._begin(self._formula)
 
     def reading(self) -> Reading | None:
@@ -392,7 +394,7 @@ class _HitsMean:
             note = bias_of(self._overlap) or note
         if self._is_listwise and self._values is not None:
             return mean_reading(metric, self._values.total, self._values.count, lists, note)
-        total, left_out = self._total / _WHOLE, 0
+        total, left_out = self._total / _ONE, 0
         if outcomes.graded and self._values is not None:
             total = math.fsum((total, self._values.total))
             # As `ungraded_lists` has it.
@@ -484,7 +486,7 @@ class _HitsMean:
         if outcome.is_ranked:
             _, ranks = match_of_row(outcome.row, *outcome.search)
             return None, int(items_at(metric, ranks[ranks <= self.outcomes.options.last]).sum())
-        return None, int(items_shown(metric, lists.items)[0])
+        return None, int(items_recommended(metric, lists.items)[0])
 
 
 class _EventMean(NamedTuple):
@@ -657,7 +659,7 @@ class IncrementalReadings:
         if text in self._refused:
             raise ArithmeticError(metric)
         if text not in self._sums:
-            self._sums[text] = _Sum(*event_values(metric, self._table).view(_HERE))
+            self._sums[text] = _Sum(*event_values(metric, self._table).view(_CELL))
         return self._sums[text]
 
     def _refuse(self, text: str) -> None:

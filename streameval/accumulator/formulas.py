@@ -87,17 +87,17 @@ def check_inputs(metric: Metric, context: Context) -> None:
     if among and value not in attributes[name].values:
         existing = attributes[name].values
         near = nearest(value, existing)
-        listed = [*near, *(other for other in existing if other not in near)]
-        more = len(listed) - _MOST_LISTED
-        named = ", ".join(listed[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+        names = [*near, *(other for other in existing if other not in near)]
+        more = len(names) - _MOST_NAMES
+        named = ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         remedy = f"no item has it; the values of {name} are {named or 'none'}"
         raise parameter_error(metric.text, AMONG, among, remedy)
 
 
 def _missing_attribute(metric: Metric, name: str, context: Context) -> MissingInputError:
     existing = [other for other, _ in context.attributes]
-    listed = ", ".join(dict.fromkeys((*nearest(name, existing), *existing)))
-    what = f"the attribute {name!r} of items" + (f", and there is {listed}" * bool(listed))
+    names = ", ".join(dict.fromkeys((*nearest(name, existing), *existing)))
+    what = f"the attribute {name!r} of items" + (f", and there is {names}" * bool(names))
     return MissingInputError(
         metric.text, what, f"give attributes={{{name!r}: item -> values}}", name
     )
@@ -131,7 +131,7 @@ def input_among(among: str) -> str:
 _MOST_KINDS: Final = 1_000
 """Values of an attribute that a statistic of placements counts."""
 
-_MOST_LISTED: Final = 8
+_MOST_NAMES: Final = 8
 """Values of an attribute that a message lists, the nearest first."""
 
 
@@ -147,8 +147,8 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
     return OwnMetricError(metric.text, f"{problem}. {remedy}.", remedy)
 
 
-def _wrong_value(metric: Metric, found: object, wanted: str) -> OwnMetricError:
-    remedy = f"return {wanted}"
+def _wrong_value(metric: Metric, found: object, expected: str) -> OwnMetricError:
+    remedy = f"return {expected}"
     returned = preview(found) if are_hidden() else f"{found!r:.80}"
     problem = f"metric {metric.text!r} returned {returned}; {remedy}."
     return OwnMetricError(metric.text, problem, remedy)
@@ -187,7 +187,7 @@ def array_of(metric: Metric, result: object, size: int) -> FloatArray:
     Raises:
         OwnMetricError: it is not such an array.
     """
-    wanted = (
+    expected = (
         "one value for each list, an array as long as lists.kind"
         if metric.definition.reads == "lists"
         else "a sum over all lists, by rows.total(...)"
@@ -195,15 +195,15 @@ def array_of(metric: Metric, result: object, size: int) -> FloatArray:
     try:
         values: Any = np.asarray(result)
     except (TypeError, ValueError):
-        raise _wrong_value(metric, result, wanted) from None
+        raise _wrong_value(metric, result, expected) from None
     # Conversion would read None as NaN, text as numbers, and drop imaginary parts.
     if values.dtype.kind not in "biuf" or values.shape != (size,):
-        raise _wrong_value(metric, result, wanted)
+        raise _wrong_value(metric, result, expected)
     converted: FloatArray = values.astype(np.float64, copy=False)
     return converted
 
 
-def number_of(metric: Metric, result: object, wanted: str) -> float:
+def number_of(metric: Metric, result: object, expected: str) -> float:
     """The result of a metric's function as a float.
 
     Raises:
@@ -214,21 +214,21 @@ def number_of(metric: Metric, result: object, wanted: str) -> float:
             return float(result)
     except OverflowError:
         pass
-    raise _wrong_value(metric, result, wanted)
+    raise _wrong_value(metric, result, expected)
 
 
 def formula(metric: Metric, context: Context) -> Formula:
     """The metric's function, as a function of one event."""
     function, inputs = metric.definition.function, _inputs(metric, context)
-    chosen = metric.values_for(function)
-    wanted, is_users = str(metric.values.get("type", "")), is_own(metric)
+    values = metric.values_for(function)
+    kind, is_users = str(metric.values.get("type", "")), is_own(metric)
 
     def value(event: Event) -> float | list[float] | None:
         read = event
-        if wanted:
-            read = replace(event, interactions=gains_of_type(event.typed, wanted))
+        if kind:
+            read = replace(event, interactions=gains_of_type(event.typed, kind))
         try:
-            result = function(read, *inputs, **chosen)
+            result = function(read, *inputs, **values)
         except Exception as error:
             if isinstance(error, (StreamevalError, MemoryError)) or not is_users:
                 raise
@@ -240,12 +240,12 @@ def formula(metric: Metric, context: Context) -> Formula:
 
 def _of_one(metric: Metric, result: object) -> float | list[float]:
     """The value of an event, or the list of its values."""
-    wanted = "a number, several numbers, or None for an event without a value"
+    expected = "a number, several numbers, or None for an event without a value"
     # Arrays and tensors first, because a tensor of one number looks iterable.
     result = result.tolist() if hasattr(result, "tolist") else result
     if isinstance(result, Iterable) and not isinstance(result, (str, bytes, Mapping)):
-        return [number_of(metric, number, wanted) for number in result]
-    return number_of(metric, result, wanted)
+        return [number_of(metric, number, expected) for number in result]
+    return number_of(metric, result, expected)
 
 
 def _inputs(metric: Metric, context: Context) -> list[Any]:
@@ -284,7 +284,7 @@ def mean_counts(metric: Metric, lists: Lists) -> IntArray:
     return np.asarray(count)
 
 
-def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:
+def items_recommended(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:
     """Number of items of each owner in a mean per item.
 
     `items`: gives the number of items shown up to a rank.
@@ -336,7 +336,7 @@ def of_events(
 def sums_of_lists(metric: Metric, lists: Lists, context: Context) -> tuple[FloatArray, IntArray]:
     """What each list adds to the sums of a metric: numerators and denominators, (lists,) each."""
     if metric.definition.per == "item":
-        counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
+        counts = np.where(lists.kind & POSITIONED, 0, items_recommended(metric, lists.items))
         return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
     graded = lists.is_graded and metric.needs_gains
     values = (
@@ -351,4 +351,4 @@ def sums_of_lists(metric: Metric, lists: Lists, context: Context) -> tuple[Float
 
 def items_at(metric: Metric, ranks: IntArray) -> IntArray:
     """Whether each item at an explicit position is in the mean."""
-    return items_shown(metric, lambda k: up_to(ranks, k).astype(np.int64))
+    return items_recommended(metric, lambda k: up_to(ranks, k).astype(np.int64))

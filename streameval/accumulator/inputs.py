@@ -23,27 +23,27 @@ class UnlikeInputsError(UnlikeStateError):
     """A state was counted with other popularity, similarity or attributes of items."""
 
 
-def check_same_zone(here: str | None, there: str | None) -> None:
+def check_same_zone(own: str | None, other: str | None) -> None:
     """Refuse counts by the days of another time zone; None is UTC.
 
     Raises:
         UnlikeStateError: the zones differ.
     """
-    if here != there:
-        raise UnlikeStateError("time zones of days", here or "UTC", there or "UTC")
+    if own != other:
+        raise UnlikeStateError("time zones of days", own or "UTC", other or "UTC")
 
 
-def check_same_inputs(here: Mapping[str, Any], there: Any) -> None:
+def check_same_inputs(own: Mapping[str, Any], other: Any) -> None:
     """Refuse to merge states whose inputs, or time zones of days, differ.
 
     Raises:
         UnlikeStateError: they do.
     """
-    if here == there:
+    if own == other:
         return
-    if isinstance(there, Mapping):
-        check_same_zone(here.get(TIME_ZONE), there.get(TIME_ZONE))
-    raise UnlikeStateError("inputs", here, there)
+    if isinstance(other, Mapping):
+        check_same_zone(own.get(TIME_ZONE), other.get(TIME_ZONE))
+    raise UnlikeStateError("inputs", own, other)
 
 
 def one_kind(of: str, kind: IdKind | None, other: IdKind | None) -> IdKind | None:

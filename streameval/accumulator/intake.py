@@ -89,9 +89,9 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
         <class 'streameval.events.columns.Columns'>
     """
     both = (recommendations, interactions)
-    mine, theirs = (getattr(column, "index", None) for column in both)
-    equals = getattr(mine, "equals", None)
-    if equals is not None and hasattr(theirs, "equals") and not equals(theirs):
+    first_index, second_index = (getattr(column, "index", None) for column in both)
+    equals = getattr(first_index, "equals", None)
+    if equals is not None and hasattr(second_index, "equals") and not equals(second_index):
         problem = "recommendations and interactions have different indexes, and are paired by"
         remedy = "position: put them in one DataFrame, which aligns them, and fill what is missing"
         warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=3)
@@ -131,18 +131,18 @@ def _check_fields(event: Event) -> None:
             setattr(event, name, check(event.recommendations, of_items))
     if event.ts is not None:
         # As far from the caller as `_with_values`: a warning names the caller's line.
-        (event.ts,) = _whole_times([event.ts])
+        (event.ts,) = _integer_times([event.ts])
     if event.user is not None:
         (event.user,) = _checked_users([event.user]) or (None,)
 
 
-def refuse_unshown(given: Batch | Event, plan: Plan) -> None:
+def refuse_unshown(events: Batch | Event, plan: Plan) -> None:
     """Refuse lists that were not shown where nothing would tell them from others.
 
     Raises:
         InvalidEventError: there are some, and the metric `overlap` is not kept.
     """
-    if given.shown_instead is not None and overlap_metric(plan.specs) is None:
+    if events.shown_instead is not None and overlap_metric(plan.specs) is None:
         detail = "shown_instead needs the metric 'overlap', which tells how far users saw the list"
         raise InvalidEventError("wrong_type", f"{detail}; count it beside the others")
 
@@ -167,14 +167,14 @@ def _is_plain(kind: IdKind | None, recommendations: Any, interactions: Any) -> b
 
 def checked_batch(
     kind: IdKind | None,
-    given: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
+    raw: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
     search: Search,
 ) -> tuple[IdKind | None, Batch]:
     """Events, (recommendations, interactions) pairs, or columns of any kind, as a checked batch.
 
     Args:
         kind: the required kind of ids; None if the first id decides.
-        given: the events.
+        raw: the events.
         search: how lists are searched for hits.
 
     Returns:
@@ -184,17 +184,17 @@ def checked_batch(
     Raises:
         InvalidEventError: an event is invalid, or has ids of the other kind.
     """
-    batch = _columns(given)
+    batch = _columns(raw)
     lists = chain(batch.recommendations, batch.interactions)
     for name in ("recommendations", "interactions"):
         column = getattr(batch, name)
         if isinstance(column, IdColumn):
             kind, _ = of_kind(kind, column.named(column.ragged.values[:1]), name)
     kind = kind or _kind_of_first(lists)
-    matches, odd = _searched(kind, batch, search)
-    if odd:
+    matches, skipped = _searched(kind, batch, search)
+    if skipped:
         recommendations, interactions = [*batch.recommendations], list[Any](batch.interactions)
-        for row in odd:
+        for row in skipped:
             recommendations[row], interactions[row] = _as_containers(
                 recommendations[row], interactions[row]
             )
@@ -203,28 +203,26 @@ def checked_batch(
         )
     batch = _with_values(msgspec.structs.replace(batch, matches=None))
     kind, batch = _with_other_ids(kind, batch)
-    if odd:
-        kind, batch = _sound(kind, batch, odd)
+    if skipped:
+        kind, batch = _sound(kind, batch, skipped)
         return kind, matched(batch, search)
     return kind, msgspec.structs.replace(batch, matches=matches)
 
 
-def _columns(given: Any) -> Batch:
+def _columns(raw: Any) -> Batch:
     # An isinstance check of a protocol is slow, so the usual types come first.
-    if not isinstance(given, (Batch, list)) and isinstance(
-        given, columns.Columns | arrow.ArrowTable
-    ):
-        batch = columns.read(given)
+    if not isinstance(raw, (Batch, list)) and isinstance(raw, columns.Columns | arrow.ArrowTable):
+        batch = columns.read(raw)
         names = getattr(batch.recommendations, "names", None)
         if len(set(map(type, names or ()))) < 2:
             return batch
         # Ids of several kinds, of which one is refused.
         lists, interactions = [*batch.recommendations], [*batch.interactions]
         return msgspec.structs.replace(batch, recommendations=lists, interactions=interactions)
-    if not isinstance(given, Batch):
-        rows = _rows(given)
-        given = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
-    batch = cast("Batch", given)
+    if not isinstance(raw, Batch):
+        rows = _rows(raw)
+        raw = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
+    batch = cast("Batch", raw)
     check_lengths(batch)
     return batch
 
@@ -275,21 +273,21 @@ def _with_values(batch: Batch) -> Batch:
         column = getattr(batch, name)
         if column is not None:
             columns[name] = []
-            for row, given in enumerate(zip(batch.recommendations, column, strict=True)):
+            for row, pair in enumerate(zip(batch.recommendations, column, strict=True)):
                 try:
-                    columns[name].append(check(*given))
+                    columns[name].append(check(*pair))
                 except InvalidEventError as error:
                     raise in_row(row, len(batch), error) from None
     if batch.times is not None:
-        columns["times"] = _whole_times(batch.times)
+        columns["times"] = _integer_times(batch.times)
     if batch.users is not None:
         columns["users"] = _checked_users(batch.users)
     return msgspec.structs.replace(batch, **columns) if columns else batch
 
 
-def _checked_users(given: Sequence[Any]) -> Sequence[Id | None] | None:
+def _checked_users(raw: Sequence[Any]) -> Sequence[Id | None] | None:
     """Users with built-in ids; None if no event has one."""
-    users = named_users(given)
+    users = named_users(raw)
     if users is None or set(map(type, users)) <= _USERS:
         return users
     return [None if user is None else of_kind(None, [user], "user")[1][0] for user in users]
@@ -337,21 +335,21 @@ def kind_of_users(kind: IdKind | None, users: Sequence[Id | None] | None) -> IdK
     return of_kind(kind, [user for user in users or () if user is not None], "user")[0]
 
 
-def _normalise(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
+def _normalise(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Event]:
     """An event with built-in ids, all of one kind."""
-    kind, recommendations = of_kind(kind, given.recommendations, "recommendations")
-    kind, interactions = of_kind(kind, given.interactions, "interactions")
-    if isinstance(given.interactions, Mapping):
-        interactions = dict(zip(interactions, given.interactions.values(), strict=True))
+    kind, recommendations = of_kind(kind, event.recommendations, "recommendations")
+    kind, interactions = of_kind(kind, event.interactions, "interactions")
+    if isinstance(event.interactions, Mapping):
+        interactions = dict(zip(interactions, event.interactions.values(), strict=True))
     return kind, msgspec.structs.replace(
-        given, recommendations=recommendations, interactions=interactions
+        event, recommendations=recommendations, interactions=interactions
     )
 
 
 def _typed_interactions(
-    kind: IdKind | None, where: str, given: Any
+    kind: IdKind | None, where: str, raw: Any
 ) -> tuple[IdKind | None, Sequence[Interaction]]:
-    typed = _as_list(where, given)
+    typed = _as_list(where, raw)
     for interaction in typed:
         if not isinstance(interaction, Interaction):
             detail = f"typed holds {interaction!r:.80}; give Interaction(item, gain, type)"
@@ -375,19 +373,19 @@ _OTHER_IDS: Final[Mapping[str, tuple[str, Callable[..., tuple[IdKind | None, Any
 """Column of a batch -> the field's name, and a function that checks the ids of one event."""
 
 
-def _rows(given: Any) -> list[Any]:
-    arrow.refuse_lazy(given)
-    if not isinstance(given, Iterable):
-        detail = f"update_many takes many lists at once, found {given!r:.80}"
+def _rows(raw: Any) -> list[Any]:
+    arrow.refuse_lazy(raw)
+    if not isinstance(raw, Iterable):
+        detail = f"update_many takes many lists at once, found {raw!r:.80}"
         raise InvalidEventError("wrong_type", detail)
-    if hasattr(given, "columns"):
+    if hasattr(raw, "columns"):
         # Its columns would be taken for lists.
         detail = (
-            f"a {type(given).__name__} that has no Arrow interface (__arrow_c_stream__); install a "
+            f"a {type(raw).__name__} that has no Arrow interface (__arrow_c_stream__); install a "
             "newer version of its library (polars 1.3, pandas 2.2), or give two of its columns"
         )
         raise InvalidEventError("wrong_type", detail)
-    return given if isinstance(given, list) else list(given)
+    return raw if isinstance(raw, list) else list(raw)
 
 
 def _of_events(rows: list[Any]) -> Batch:
@@ -411,7 +409,7 @@ def _of_pairs(rows: list[Any]) -> Batch:
     return Batch(recommendations=recommendations, interactions=interactions)
 
 
-def _whole_times(times: Any) -> Any:
+def _integer_times(times: Any) -> Any:
     wrong: list[Any] = []
     if isinstance(times, np.ndarray) and times.dtype == np.int64:
         first, last = int(times.min(initial=0)), int(times.max(initial=0))
@@ -436,11 +434,11 @@ def _whole_times(times: Any) -> Any:
     return times
 
 
-def checked_scores(recommendations: Sequence[Id], given: Any) -> Sequence[float] | None:
+def checked_scores(recommendations: Sequence[Id], raw: Any) -> Sequence[float] | None:
     """The scores of a list as built-in numbers; refuses those that do not fit it."""
-    if given is None:
+    if raw is None:
         return None
-    scores: Sequence[Any] = given if type(given) in _LISTS else _as_list("scores", given)
+    scores: Sequence[Any] = raw if type(raw) in _LISTS else _as_list("scores", raw)
     if len(scores) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(scores)} scores"
         raise InvalidEventError("invalid_scores", detail)
@@ -454,8 +452,8 @@ def checked_scores(recommendations: Sequence[Id], given: Any) -> Sequence[float]
     return scores
 
 
-def _item_values(recommendations: Sequence[Id], given: Any) -> Any:
-    return item_values(given, end_of(recommendations), len(recommendations))
+def _item_values(recommendations: Sequence[Id], raw: Any) -> Any:
+    return item_values(raw, end_of(recommendations), len(recommendations))
 
 
 def _are_finite(numbers: Iterable[float]) -> bool:
@@ -470,15 +468,15 @@ def _builtin_numbers(numbers: Iterable[Any]) -> list[Any]:
     return [number.item() if isinstance(number, np.number) else number for number in numbers]
 
 
-def _as_list(what: str, given: Any) -> list[Any]:
-    if what in _ORDERED and isinstance(given, set | frozenset):
+def _as_list(what: str, raw: Any) -> list[Any]:
+    if what in _ORDERED and isinstance(raw, set | frozenset):
         detail = f"{what} are a set, which has no order; give a list, rank 1 first"
         raise InvalidEventError("wrong_type", detail)
-    if not is_list(given):
-        detail = f"{what} must be a list, found {given!r:.80}"
+    if not is_list(raw):
+        detail = f"{what} must be a list, found {raw!r:.80}"
         raise InvalidEventError("wrong_type", detail)
-    to_list = getattr(given, "tolist", None)
-    return to_list() if to_list is not None else list(given)
+    to_list = getattr(raw, "tolist", None)
+    return to_list() if to_list is not None else list(raw)
 
 
 def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:

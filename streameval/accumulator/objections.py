@@ -68,12 +68,12 @@ def objections_to(
     metrics: Sequence[Metric], table: Table, cells: Sequence[int]
 ) -> dict[str, Objection]:
     """Text of a metric -> why not to judge it in these cells; without those that may be."""
-    here = np.array(cells, np.int64)
-    if (overlap := overlap_together(table, here)) is not None:
+    indices = np.array(cells, np.int64)
+    if (overlap := overlap_together(table, indices)) is not None:
         per_user = (metric.text for metric in USER_METRICS)
         bias = Objection(bias_reason(overlap), overlap)
         return dict.fromkeys([*(metric.text for metric in metrics), *per_user], bias)
-    reasons = ((metric.text, objection(metric, table, here)) for metric in metrics)
+    reasons = ((metric.text, objection(metric, table, indices)) for metric in metrics)
     return {text: Objection(reason) for text, reason in reasons if reason is not None}
 
 
@@ -117,8 +117,8 @@ def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMet
     covered = float(counted) / count if count else 1.0
     coverage = Coverage(covered, 1.0 - anonymous / max(lists, 1))
     together = summed_together(metric, groups, cells.tolist())
-    whole = joined(table, cells.tolist())
-    overlap = next(iter(overlaps(metric, whole, cells[:1], method)), None)
+    total = joined(table, cells.tolist())
+    overlap = next(iter(overlaps(metric, total, cells[:1], method)), None)
     return SliceSums(
         together, coverage_problem(coverage) or objection(metric, table, cells), overlap
     )

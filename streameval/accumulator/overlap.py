@@ -104,12 +104,12 @@ class Overlap(NamedTuple):
         unseen, limit = self.unseen, 0.0 if self.limit is None else self.limit.value
         if not unseen:
             return interval
-        shown = 1.0 if metric.definition.over is None else 1.0 - unseen
+        share = 1.0 if metric.definition.over is None else 1.0 - unseen
         modelled = unseen * limit if "predicted" in metric.definition.parameters else 0.0
         return replace(
             interval,
-            low=interval.low * shown - modelled,
-            high=interval.high * shown + unseen * limit,
+            low=interval.low * share - modelled,
+            high=interval.high * share + unseen * limit,
         )
 
     @property

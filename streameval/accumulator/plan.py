@@ -20,7 +20,7 @@ from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError, OwnMetricError
 from streameval.statistics.matching import Search, widest
 
-WHOLE = 0
+ALL_LISTS = 0
 """The depth that keeps whole lists, even if the metrics need fewer ranks."""
 
 
@@ -178,7 +178,7 @@ def make_plan(
         metric.require_numbers()
     max_items = _whole_number("max_items", max_items, 1)
     if depth is not None:
-        depth = _whole_number("depth", depth, WHOLE)
+        depth = _whole_number("depth", depth, ALL_LISTS)
     metrics = [*metrics, *(companion for metric in metrics for companion in companions(metric))]
     limits = PlanLimits(_depth(metrics, depth), max_items)
     by_slot: dict[str, StatisticSpec] = {}
@@ -196,7 +196,7 @@ def make_plan(
 def _depth(metrics: Sequence[Metric], depth: int | None) -> int | None:
     """The ranks to keep; None for whole lists."""
     ranked = [metric for metric in metrics if metric.reads in ("hits", "lists")]
-    if depth == WHOLE:
+    if depth == ALL_LISTS:
         return None
     if depth is not None:
         for metric in ranked:

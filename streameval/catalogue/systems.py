@@ -76,7 +76,7 @@ def in_convention(definition: Definition, convention: str) -> Definition:
 
 def _graded_recommenders_jl_ndcg(lists: Lists, k: int | None, *, gain: Gain = "binary") -> Total:
     best = lists.best(k)
-    within = (best.rank <= lists.length[best.owner]).astype(np.int64)
+    within = (best.rank <= lists.length[best.list_index]).astype(np.int64)
     return share_of_best(lists.by_interacted(k), replace(best, hits=within), gain, "log2")
 
 
@@ -159,7 +159,7 @@ def _single_dcg(
 
     `widths`: ranks of each list; hits at higher ranks are added too.
     """
-    ends = np.cumsum(np.bincount(rows.owner, minlength=rows.lists)).tolist()
+    ends = np.cumsum(np.bincount(rows.list_index, minlength=rows.lists)).tolist()
     totals = np.zeros(rows.lists, np.float32)
     for index, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         rank, gains = rows.rank[start:end], rows.gain[start:end]
@@ -186,7 +186,7 @@ def lenskit_2025_map(lists: Lists, k: int | None) -> Total:
 def torchmetrics_map(lists: Lists, k: int | None) -> Total:
     """The sum is divided by the hits."""
     rows = lists.by_interacted(k)
-    return rows.total(rows.ordinals / rows.rank / rows.total(rows.hits)[rows.owner])
+    return rows.total(rows.ordinals / rows.rank / rows.total(rows.hits)[rows.list_index])
 
 
 @instead_of("map", "capri")

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.kinds.spec import Need
-from streameval.accumulator.plan import WHOLE, make_plan
+from streameval.accumulator.plan import ALL_LISTS, make_plan
 from streameval.catalogue import parse
 from streameval.catalogue.context import USER_KEY
 from streameval.catalogue.lookup import absent_module
@@ -266,7 +266,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         self, given: Mapping[str, Any] = _NOTHING
     ) -> list[tuple[KeptFamily, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth."""
-        inputs, depth = self.inputs(given), self.kept_depth() or WHOLE
+        inputs, depth = self.inputs(given), self.kept_depth() or ALL_LISTS
         return [
             (
                 group,

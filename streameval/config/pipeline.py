@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from streameval.accumulator.plan import WHOLE
+from streameval.accumulator.plan import ALL_LISTS
 from streameval.config.config import Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.framing import (
@@ -84,7 +84,7 @@ def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
         return config
     if needed is not None and saved is not None and saved <= needed:
         return config
-    return msgspec.structs.replace(config, depth=WHOLE if saved is None else saved)
+    return msgspec.structs.replace(config, depth=ALL_LISTS if saved is None else saved)
 
 
 def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> Layout:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.accumulator.advice import cell_advice
-from streameval.accumulator.doubts import Advice
+from streameval.accumulator.count_checks import cell_advice
+from streameval.accumulator.event_checks import Advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of, statistic_names
 from streameval.accumulator.table import Table
@@ -358,7 +358,9 @@ class SnapshotCapture:
                 slice_ = ", ".join(f"{name}={value}" for name, value in pairs)
                 text = f"{slice_}: {advice.text}" if slice_ else advice.text
                 return Advice((index, labels, *advice.about), text)
-        return counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
+        return counts.event_checks.advice(
+            metric for view in self._views for metric in view.spec.metrics
+        )
 
     def _folded_labels(self) -> dict[str, str]:
         """The labels and segments with values under `__other__`, a sentence for each."""
@@ -402,7 +404,7 @@ class SnapshotCapture:
             late=tally.late if timed else None,
             future=tally.future if timed else None,
             clock_jumps=self._clock.jumps if timed else None,
-            unknown_items=counts.doubts.unknown_items,
+            unknown_items=counts.event_checks.unknown_items,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
             folded_labels=folded,

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.event_checks import EventChecks
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
@@ -62,7 +62,7 @@ class IngestCopy(NamedTuple):
         since: `PartitionState.since` of each partition.
         clock: see `Ingest.clock`.
         clocks: the clock of each log whose clock is final, microseconds.
-        doubts: about the events of all partitions.
+        event_checks: about the events of all partitions.
     """
 
     families: Mapping[str, Sequence[FamilyCopy]]
@@ -71,7 +71,7 @@ class IngestCopy(NamedTuple):
     clocks: Mapping[Partition, int]
     tally: Tally
     progress: Mapping[Partition, Progress]
-    doubts: Doubts
+    event_checks: EventChecks
 
     @property
     def times(self) -> Mapping[Partition, int]:
@@ -404,23 +404,23 @@ class Ingest:
             },
             tally=msgspec.structs.replace(self.tally, invalid=dict(self.tally.invalid)),
             progress=self.progress,
-            doubts=self.doubts,
+            event_checks=self.event_checks,
         )
 
     @property
-    def doubts(self) -> Doubts:
-        """Doubts about the events of all partitions."""
-        return self._counter.doubts.copy()
+    def event_checks(self) -> EventChecks:
+        """EventChecks about the events of all partitions."""
+        return self._counter.event_checks.copy()
 
-    def add(self, tally: Tally, doubts: Doubts) -> None:
+    def add(self, tally: Tally, event_checks: EventChecks) -> None:
         """Add what was counted elsewhere, besides the counts of partitions."""
         self.tally.add(tally)
-        self._counter.doubts.add(doubts)
+        self._counter.event_checks.add(event_checks)
 
     def doubt(self) -> str | None:
         """A warning if the events look wrong, or None."""
         metrics = (metric for spec in self.layout.families for metric in spec.metrics)
-        return self.doubts.warning(metrics)
+        return self.event_checks.warning(metrics)
 
     def folding(self, family: str) -> Folding:
         """The folding of all partitions together."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.event_checks import EventChecks
 from streameval.accumulator.formulas import is_own
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
@@ -508,16 +508,18 @@ class EventCounter:
 
     Attributes:
         counting: what the families of a name share.
-        doubts: about the events counted since the process started.
+        event_checks: about the events counted since the process started.
     """
 
     def __init__(self, layout: Layout, sink: Sink | None = None, *, frozen: bool = False) -> None:
         self.layout, self.counting = layout, Counting(frozen=frozen)
         self.sink = sink
         self._search = widest_search(layout.families)
-        self.doubts = Doubts()
+        self.event_checks = EventChecks()
         for spec in layout.families[:1]:
-            self.doubts = Doubts(spec.table.context.attributes, spec.table.context.popularity)
+            self.event_checks = EventChecks(
+                spec.table.context.attributes, spec.table.context.popularity
+            )
         self._observed = 0
         # They are called when lists are flushed, which is too late to leave one out.
         self._flushes_own = any(
@@ -599,7 +601,7 @@ class EventCounter:
         *,
         dedup: bool,
     ) -> None:
-        self.doubts.observe_batch(events.decoded.batch, self._observed)
+        self.event_checks.observe_batch(events.decoded.batch, self._observed)
         self._observed += len(events.decoded.batch)
         for at, state in enumerate(states):
             state.judge(events, at, dedup=dedup)

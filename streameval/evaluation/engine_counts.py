@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.event_checks import EventChecks
 from streameval.config import Config
 from streameval.config.pipeline import frontend_of, layout
 from streameval.engine.capture import ingest_snapshot, lifetimes_of
@@ -41,7 +41,7 @@ class DumpedEngine(NamedTuple):
     partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
     tally: Tally
     letters: Sequence[DeadLetter]
-    doubts: Doubts
+    event_checks: EventChecks
     spans: Dumped | None
 
 
@@ -109,11 +109,11 @@ class EngineCounts:
             for partition, offset in ingest.positions.items()
             if spans is None
         }
-        return DumpedEngine(partitions, ingest.tally, self.letters, ingest.doubts, spans)
+        return DumpedEngine(partitions, ingest.tally, self.letters, ingest.event_checks, spans)
 
     def merge(self, dumped: DumpedEngine) -> None:
         """See `SliceCounts.merge`."""
-        self.ingest.add(dumped.tally, dumped.doubts)
+        self.ingest.add(dumped.tally, dumped.event_checks)
         self.letters = first_letters([*self.letters, *dumped.letters])
         for partition, (offset, parts) in dumped.partitions.items():
             self.ingest.restore(partition, {partition: offset}, parts)

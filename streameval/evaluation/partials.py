@@ -274,7 +274,7 @@ class Counter:
         """
         cells = self.accumulators(batches)
         for counted in cells.values():
-            if warning := counted.doubts.warning(counted.metrics):
+            if warning := counted.event_checks.warning(counted.metrics):
                 warnings.warn(f"{warning}.", SuspiciousEventsWarning, stacklevel=3)
         return _rows_of(cells, self._settings)
 

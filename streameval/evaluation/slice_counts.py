@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.advice import cell_advice
-from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.count_checks import cell_advice
+from streameval.accumulator.event_checks import EventChecks
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import readings_of
 from streameval.catalogue.metric import Metric
@@ -108,7 +108,7 @@ class Dumped(NamedTuple):
     families: Sequence[tuple[Sequence[Cell], bytes]]
     tally: Tally
     letters: Sequence[DeadLetter]
-    doubts: Doubts
+    event_checks: EventChecks
     clocks: Mapping[Partition, Clock]
     newest: int | None
 
@@ -125,7 +125,7 @@ class SliceCounts:
 
     Attributes:
         letters: the first record of each reason for which a record is invalid.
-        doubts: about a sample of the events.
+        event_checks: about a sample of the events.
         newest: largest event time, microseconds; None without any.
         outcomes: of records that are joined while they are counted, by stream; here none are.
     """
@@ -148,7 +148,7 @@ class SliceCounts:
         self.tally = Tally()
         self.letters: list[DeadLetter] = []
         context = families[0].table.context
-        self.doubts = Doubts(context.attributes, context.popularity)
+        self.event_checks = EventChecks(context.attributes, context.popularity)
         self._observed = 0
         self.newest: int | None = None
         self._clocks: dict[Partition, Clock] = {}
@@ -179,7 +179,7 @@ class SliceCounts:
             self.letters = first_letters([*self.letters, *letters])
         if not len(batch):
             return
-        self.doubts.observe_batch(batch, self._observed)
+        self.event_checks.observe_batch(batch, self._observed)
         self._observed += len(batch)
         if times is not None:
             self.newest = _latest(self.newest, int(times.max()))
@@ -218,7 +218,9 @@ class SliceCounts:
             ([*family.numbers], b"".join(family.table.dump([*family.numbers.values()])))
             for family in self._families
         ]
-        return Dumped(families, self.tally, self.letters, self.doubts, self._clocks, self.newest)
+        return Dumped(
+            families, self.tally, self.letters, self.event_checks, self._clocks, self.newest
+        )
 
     def merge(self, dumped: Dumped) -> None:
         """Add the counts of other parts."""
@@ -228,7 +230,7 @@ class SliceCounts:
                 part.load(content, [*map(family.numbers.__getitem__, cells)])
                 family.table.add(part)
         self.tally.add(dumped.tally)
-        self.doubts.add(dumped.doubts)
+        self.event_checks.add(dumped.event_checks)
         self.letters = first_letters([*self.letters, *dumped.letters])
         self._clocks |= dumped.clocks
         self.newest = _latest(self.newest, dumped.newest)
@@ -308,7 +310,7 @@ class SliceCounts:
         """Warnings about the events; of spans, at most one of each."""
         metrics = [metric for family in self._families for metric in family.spec.metrics]
         warning = self.warning()
-        doubt = warning or self.doubts.warning(metrics)
+        doubt = warning or self.event_checks.warning(metrics)
         if self._every is None:
             # One sentence is enough for one table.
             texts = (warning, *self._advice_of_spans(), doubt)

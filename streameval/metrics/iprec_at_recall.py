@@ -46,5 +46,5 @@ def iprec_at_recall(
     least = np.array([math.floor(recall * size + more) for size in rows.size.tolist()])
     best = np.zeros(len(lists))
     enough = rows.ordinals >= least
-    np.maximum.at(best, rows.owner[enough], (rows.ordinals / rows.rank)[enough])
+    np.maximum.at(best, rows.list_index[enough], (rows.ordinals / rows.rank)[enough])
     return best

@@ -120,10 +120,10 @@ def distinct(values: IntArray) -> IntArray:
     return ordered
 
 
-def sums(owner: IntArray, values: IntArray, owners: int) -> IntArray:
+def sums(index: IntArray, values: IntArray, size: int) -> IntArray:
     """The sum of each owner's values, shape (owners,)."""
-    totals = np.zeros(owners, np.int64)
-    np.add.at(totals, owner, values)
+    totals = np.zeros(size, np.int64)
+    np.add.at(totals, index, values)
     return totals
 
 

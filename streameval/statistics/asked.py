@@ -50,8 +50,10 @@ class CellOptions(msgspec.Struct, frozen=True, kw_only=True):
         By default a field has the value of the parameter or rule of its name, and `cutoff` the
         cut-off.
         """
-        given = {"cutoff": metric.k, **metric.values, **metric.rules}
-        return msgspec.convert({name: given[name] for name in cls.fields() & given.keys()}, cls)
+        settings = {"cutoff": metric.k, **metric.values, **metric.rules}
+        return msgspec.convert(
+            {name: settings[name] for name in cls.fields() & settings.keys()}, cls
+        )
 
     @classmethod
     def fields(cls) -> frozenset[str]:
@@ -108,44 +110,44 @@ def cell_options(reads: str) -> type[CellOptions]:
 
 
 _ABOVE_MAX_ITEMS: Final = "above 1,000,000 (`max_items`) a sample, and the reading says `estimated`"
-_HERE: Final = "streameval.statistics"
+_PACKAGE: Final = "streameval.statistics"
 
 BY_CELL: Final[dict[str, CellStatistic]] = {
     "exposures": CellStatistic(
-        f"{_HERE}.exposures",
+        f"{_PACKAGE}.exposures",
         "ExposuresOptions",
         "how often each item was shown, by cut-off",
         f"one count for each item and cut-off; {_ABOVE_MAX_ITEMS}",
         takes_k=True,
     ),
     "users": CellStatistic(
-        f"{_HERE}.exposures",
+        f"{_PACKAGE}.exposures",
         "ExposuresOptions",
         "how often each user got a list with an item, or with a hit, by cut-off",
         f"one count for each user and cut-off; {_ABOVE_MAX_ITEMS}",
         takes_k=True,
     ),
     "pairings": CellStatistic(
-        f"{_HERE}.pairings",
+        f"{_PACKAGE}.pairings",
         "PairingsOptions",
         "how often each item was in lists of each length",
         "one count for each item and length; estimated above 1,000,000 of them",
         takes_k=True,
     ),
     "placements": CellStatistic(
-        f"{_HERE}.placements",
+        f"{_PACKAGE}.placements",
         "PlacementsOptions",
         "at which ranks items of each kind were shown, and hit; answers every cut-off",
         "two counts for each kind and rank; at most 1,000 kinds",
     ),
     "scores": CellStatistic(
-        f"{_HERE}.scores",
+        f"{_PACKAGE}.scores",
         "ScoresOptions",
         "positive and negative items by score",
         "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",
     ),
     "ranksums": CellStatistic(
-        f"{_HERE}.scores",
+        f"{_PACKAGE}.scores",
         "RankSumsOptions",
         "pairs of items in the right order, by positive and negative items of the list",
         "two integers for each pair (positives, negatives) that occurs",

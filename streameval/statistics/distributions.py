@@ -91,8 +91,8 @@ class Bins:
         return np.where(keys < 0, -(-keys >> self._shift), keys >> self._shift)
 
     def _middle(self, keys: IntArray) -> FloatArray:
-        whole = (np.abs(keys) << self._shift) | (1 << (self._shift - 1))
-        return np.where(keys == 0, 0.0, np.copysign(whole.view(np.float64), keys))
+        midpoint = (np.abs(keys) << self._shift) | (1 << (self._shift - 1))
+        return np.where(keys == 0, 0.0, np.copysign(midpoint.view(np.float64), keys))
 
 
 @cache
@@ -174,13 +174,13 @@ class BinnedFloats(CellCap):
         """Bin the floats of these cells, which ascend and are not binned yet."""
         if not cells.size:
             return
-        cells_here, keys, *counts = self.rows.columns
-        here = among(cells_here, cells)
+        row_cells, keys, *counts = self.rows.columns
+        selected = among(row_cells, cells)
         keys = keys.astype(np.int64)
-        values = floats_of_keys(keys[here])
-        self._keep_sums(cells_here[here].astype(np.int64), values, counts[0][here])
-        keys[here] = self._bins.keys(values)
-        self.rows.replace([cells_here, keys, *counts])
+        values = floats_of_keys(keys[selected])
+        self._keep_sums(row_cells[selected].astype(np.int64), values, counts[0][selected])
+        keys[selected] = self._bins.keys(values)
+        self.rows.replace([row_cells, keys, *counts])
         self.marks.add([cells], [np.ones_like(cells)])
 
     def _keep_sums(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
@@ -269,9 +269,9 @@ class Values(Statistic):
     def add(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
         """Count each value (shape (n,)) in its cell, `counts` times."""
         kinds = (np.isnan(values), values == math.inf, values == -math.inf)
-        for kind, here in zip((_UNDEFINED, _ABOVE, _BELOW), kinds, strict=True):
-            if here.any():
-                self._mark(kind, cells[here], counts[here])
+        for kind, selected in zip((_UNDEFINED, _ABOVE, _BELOW), kinds, strict=True):
+            if selected.any():
+                self._mark(kind, cells[selected], counts[selected])
         finite = np.isfinite(values)
         if not finite.all():
             cells, values, counts = cells[finite], values[finite], counts[finite]
@@ -351,8 +351,8 @@ class Distribution:
     @property
     def nonzero(self) -> Distribution:
         """The distribution of the values other than 0; see `zeros`."""
-        here = self._values != 0
-        values = [self._keys[here], self._counts[here]]
+        is_nonzero = self._values != 0
+        values = [self._keys[is_nonzero], self._counts[is_nonzero]]
         return Distribution(values, self._marks, self._sums, self.estimated, self._bits)
 
     def above(self, value: float) -> int:
@@ -440,5 +440,5 @@ class Distribution:
             moment = limbs if power == 1 else squares
             return scaled_sum(*moment(self._values, self._counts))
         powers, exponents, *parts = self._sums
-        here = powers == power
-        return scaled_sum(exponents[here], [part[here] for part in parts])
+        selected = powers == power
+        return scaled_sum(exponents[selected], [part[selected] for part in parts])

@@ -72,8 +72,8 @@ def scaled_sum(exponents: IntArray, parts: list[IntArray]) -> int:
     for exponent, *limb in zip(
         distinct_exponents.tolist(), *(limb_column.tolist() for limb_column in summed), strict=True
     ):
-        whole = sum(part << _LIMB * limb_number for limb_number, part in enumerate(limb))
-        total += whole << (exponent + _BITS - 53)
+        mantissa = sum(part << _LIMB * limb_number for limb_number, part in enumerate(limb))
+        total += mantissa << (exponent + _BITS - 53)
     return total
 
 
@@ -84,10 +84,10 @@ def approximate(exponents: IntArray, parts: Sequence[IntArray]) -> FloatArray:
         >>> approximate(*limbs(np.array([0.75, 3.0]), np.array([2, 1]))).tolist()
         [1.5, 3.0]
     """
-    whole = np.zeros(exponents.size)
+    totals = np.zeros(exponents.size)
     for limb_number, part in enumerate(parts):
-        whole += np.ldexp(part.astype(np.float64), _LIMB * limb_number)
-    return np.ldexp(whole, (exponents - 53).astype(np.int32))
+        totals += np.ldexp(part.astype(np.float64), _LIMB * limb_number)
+    return np.ldexp(totals, (exponents - 53).astype(np.int32))
 
 
 def _limbs(
@@ -95,7 +95,7 @@ def _limbs(
     exponents: np.ndarray[tuple[Any, ...], np.dtype[np.int32]],
     counts: IntArray,
 ) -> tuple[IntArray, list[IntArray]]:
-    whole = (mantissas * 2.0**53).astype(np.int64)
+    integers = (mantissas * 2.0**53).astype(np.int64)
     below = (1 << _LIMB) - 1
-    parts = (whole & below, (whole >> _LIMB) & below, whole >> 2 * _LIMB)
+    parts = (integers & below, (integers >> _LIMB) & below, integers >> 2 * _LIMB)
     return exponents.astype(np.int64), [part * counts for part in parts]

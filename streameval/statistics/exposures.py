@@ -117,16 +117,16 @@ class ItemsShown(Statistic):
             where = where[having]
             batch = _of_users(batch.take(having), hits=self.options.of == "users_with_hits")
         self.relations["lists"].add([where], [np.ones_like(where)])
-        lists = self._shown(batch)
+        lists = self._recommended(batch)
         if where.size and (where == where[0]).all():
             codes, counts = self.items.occurrences(lists)
             cells = np.full_like(codes, where[0])
         else:
-            shown = self.items.coded(lists)
+            coded = self.items.coded(lists)
             # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
             distinct_cells, indices = place_values(where)
-            rows = [shown.spread(indices), shown.values]
-            (indices, codes), (counts,) = group_sum(rows, [np.ones_like(shown.values)])
+            rows = [coded.spread(indices), coded.values]
+            (indices, codes), (counts,) = group_sum(rows, [np.ones_like(coded.values)])
             cells = distinct_cells[indices]
         self.relations["shown"].add([cells, codes], [counts])
 
@@ -134,17 +134,17 @@ class ItemsShown(Statistic):
         """The argument of metrics for each of these cells."""
         self.reduce()
         lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
-        shown_by_cell = self.relations["shown"].by_cell(cells)
+        counts_by_cell = self.relations["shown"].by_cell(cells)
         return [
             Exposures(
-                lists=count, share=share, lost=gone, codes=codes, shown=shown, items=self.items
+                lists=count, share=share, lost=gone, codes=codes, shown=counts, items=self.items
             )
-            for count, share, gone, (codes, shown) in zip(
-                lists, self.cap.shares(cells), lost, shown_by_cell, strict=True
+            for count, share, gone, (codes, counts) in zip(
+                lists, self.cap.shares(cells), lost, counts_by_cell, strict=True
             )
         ]
 
-    def _shown(self, batch: Batch) -> Sequence[Sequence[Id]]:
+    def _recommended(self, batch: Batch) -> Sequence[Sequence[Id]]:
         k, lists = self.options.cutoff, batch.recommendations
         if isinstance(lists, LazyColumn):
             lists = lists.column
@@ -216,9 +216,9 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             [1, 4]
         """
         totals = Counter[str]()
-        for item, shown in zip(self.items.named(self.codes), self.shown.tolist(), strict=True):
+        for item, count in zip(self.items.named(self.codes), self.shown.tolist(), strict=True):
             for value in values_of(item):
-                totals[value] += shown
+                totals[value] += count
         values = Items()
         return msgspec.structs.replace(
             self,
@@ -249,17 +249,17 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def counts(self, among: frozenset[Id] | None = None) -> list[int]:
         """How often each sampled item, or each in `among`, was shown; ascending."""
-        shown = self.shown
+        counts = self.shown
         if among is not None:
             is_member = (item in among for item in self.items.named(self.codes))
-            shown = shown[np.fromiter(is_member, np.bool_, self.codes.size)]
-        ascending: list[int] = np.sort(shown).tolist()
+            counts = counts[np.fromiter(is_member, np.bool_, self.codes.size)]
+        ascending: list[int] = np.sort(counts).tolist()
         return ascending
 
 
 def _of_users(batch: Batch, *, hits: bool) -> Batch:
     """Lists with their user as the only item, at the rank of the first item or hit."""
-    shown: list[list[Id]] = []
+    recommended: list[list[Id]] = []
     ranks: list[list[int]] = []
     for event in batch.events():
         items = event.recommendations
@@ -271,9 +271,9 @@ def _of_users(batch: Batch, *, hits: bool) -> Batch:
             ]
         first = min(positions, default=None)
         if first is None or event.user is None:
-            shown.append([])
+            recommended.append([])
             ranks.append([])
         else:
-            shown.append([event.user])
+            recommended.append([event.user])
             ranks.append([first])
-    return Batch(recommendations=shown, interactions=batch.interactions, positions=ranks)
+    return Batch(recommendations=recommended, interactions=batch.interactions, positions=ranks)

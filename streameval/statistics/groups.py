@@ -107,18 +107,18 @@ class Groups(Statistic):
         nameless = (~users.named).astype(np.int64)
         keys = [users.cells, users.days, nameless]
         self.relations["lists"].add(keys, [np.ones_like(users.cells)])
-        # The owner of a list is the index of its cell, day and group.
+        # The slot of a list is the index of its cell, day and group.
         known, index = place_values(users.cells)
         first = int(users.days.min())
         span = int(users.days.max()) - first + 1
-        owner = (index * span + (users.days - first)) * width + groups
-        owners = np.arange(min(known.size * span * width, _DENSE * owner.size + width))
-        if owners.size < known.size * span * width:
-            owners, owner = np.unique(owner, return_inverse=True)
-        index, rest = np.divmod(owners, span * width)
+        slot = (index * span + (users.days - first)) * width + groups
+        slots = np.arange(min(known.size * span * width, _DENSE * slot.size + width))
+        if slots.size < known.size * span * width:
+            slots, slot = np.unique(slot, return_inverse=True)
+        index, rest = np.divmod(slots, span * width)
         keys = [known[index], rest // width + first, rest % width]
-        owner = np.where(users.grouped, owner, owners.size)
-        totals, exact = owner_totals(owners.size, owner, terms, self.options.metrics)
+        slot = np.where(users.grouped, slot, slots.size)
+        totals, exact = owner_totals(slots.size, slot, terms, self.options.metrics)
         add_sums(self.relations["sums"], keys, totals)
         for (who, *others), counts in exact:
             self.relations["exact"].add([*(key[who] for key in keys), *others], counts)
@@ -161,9 +161,9 @@ class Groups(Statistic):
             return self._sums(column, cells, *self._integers(column, cells))
         # If slices are left out in turn, the sums of all are added once.
         key = column, tuple(cells)
-        days, whole = self._kept(key, partial(self._integers, column, cells))
+        days, of_all = self._cached(key, partial(self._integers, column, cells))
         rest = sorted({*cells} - {*without})
-        sums = self._sums(column, rest, days, whole - self._integers(column, without, days)[1])
+        sums = self._sums(column, rest, days, of_all - self._integers(column, without, days)[1])
         # Else the oldest of them may hold days that those of the rest have apart.
         if days.size < MOST_DAYS or sums.days.size == days.size:
             return sums
@@ -173,7 +173,7 @@ class Groups(Statistic):
         self, column: int, cells: Sequence[int], days: IntArray | None = None
     ) -> tuple[IntArray, IntArray]:
         """Days, and numerators in UNIT and denominators by day and group."""
-        rows = [self._kept(cell, partial(self._rows, cell)) for cell in cells]
+        rows = [self._cached(cell, partial(self._rows, cell)) for cell in cells]
         if days is None:
             of_rows = [np.zeros(0, np.int64), *(days_here for days_here, _ in rows)]
             days = distinct(np.concatenate(of_rows))[-MOST_DAYS:]
@@ -205,7 +205,7 @@ class Groups(Statistic):
             parts.append((np.repeat(rows, np.diff(edges)) + group, counts))
         return days, parts
 
-    def _kept(self, key: Hashable, read: Callable[[], T]) -> T:
+    def _cached(self, key: Hashable, read: Callable[[], T]) -> T:
         """What was read of this version of the relations."""
         if self._read[0] != (version := self.version):
             self._read = version, {}
@@ -220,10 +220,11 @@ class Groups(Statistic):
         numerators: FloatArray = (sums[0] * UNIT).reshape(shape)
         if self.relations["exact"].size:
             _, (day, group, kind, *limbed) = self.relations["exact"].of(np.array(cells, np.int64))
-            here = kind == column
-            row = np.searchsorted(days, day[here])
+            own = kind == column
+            row = np.searchsorted(days, day[own])
             (row, group, exponent), parts = group_sum(
-                [row, group[here], limbed[0][here]], [limb[here] for limb in limbed[1:]]
+                [row, group[own], limbed[0][own]],
+                [limb[own] for limb in limbed[1:]],
             )
             np.add.at(numerators, (row, group), approximate(exponent, parts))
         counts: IntArray = sums[1].reshape(shape)
@@ -241,12 +242,12 @@ class Groups(Statistic):
         _, (days, anonymous, lists) = self.relations["lists"].of(cells)
         distinct_days = distinct(days)
         index = np.searchsorted(distinct_days, days)
-        listed, nameless = (
+        counted, nameless = (
             sums(index, column, distinct_days.size) for column in (lists, lists * anonymous)
         )
-        return distinct_days, listed, nameless
+        return distinct_days, counted, nameless
 
-    def listed(self, until: int) -> int:
+    def list_count(self, until: int) -> int:
         """The lists of all cells up to a day, inclusive."""
         self.reduce()
         _, days, _, lists = self.relations["lists"].columns

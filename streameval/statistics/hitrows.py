@@ -34,13 +34,13 @@ class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ordinals: IntArray
     size: IntArray
     gain: FloatArray
-    owner: IntArray
+    list_index: IntArray
     lists: int
     exact: bool = False
 
     def __post_init__(self) -> None:
         # Other metrics read the same columns.
-        for column in (self.rank, self.hits, self.ordinals, self.size, self.gain, self.owner):
+        for column in (self.rank, self.hits, self.ordinals, self.size, self.gain, self.list_index):
             column.flags.writeable = False
 
     def total(self, contributions: FloatArray | IntArray) -> Total:
@@ -53,20 +53,20 @@ class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             One sum per owner, shape (owners,); correctly rounded for cells.
         """
         if not self.exact:
-            return np.bincount(self.owner, weights=contributions, minlength=self.lists)
-        return totals(self.owner, contributions, self.lists)
+            return np.bincount(self.list_index, weights=contributions, minlength=self.lists)
+        return totals(self.list_index, contributions, self.lists)
 
 
-def totals(owner: IntArray, values: FloatArray | IntArray, owners: int) -> FloatArray:
+def totals(list_index: IntArray, values: FloatArray | IntArray, lists: int) -> FloatArray:
     """Correctly rounded sums of values by owner; owners ascend.
 
     Example:
         >>> totals(np.array([0, 0, 2]), np.array([0.5, 0.25, 1.0]), 3).tolist()
         [0.75, 0.0, 1.0]
     """
-    edges = np.searchsorted(owner, np.arange(owners + 1)).tolist()
-    listed = values.tolist()
-    return np.array([math.fsum(listed[start:stop]) for start, stop in pairwise(edges)])
+    edges = np.searchsorted(list_index, np.arange(lists + 1)).tolist()
+    value_list = values.tolist()
+    return np.array([math.fsum(value_list[start:stop]) for start, stop in pairwise(edges)])
 
 
 FIRST, INTERACTED, LENGTH, IDEAL = range(-1, 3)

@@ -23,7 +23,7 @@ from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
-_SHOWN: Final = 3
+_RECOMMENDED: Final = 3
 """A further meaning of `size`, with value 0: items shown at explicit positions."""
 
 _Rows: TypeAlias = tuple[IntArray, ...]
@@ -61,7 +61,7 @@ class Hits(Statistic):
         """Count many lists."""
         where = cell_of_each(cells, len(batch))
         if batch.positions is not None:
-            rows, ranks = explicit_ranks_kept(self.options, batch)
+            rows, ranks = explicit_ranks_within(self.options, batch)
             self.add_ranks(where[rows], ranks)
         for _, lists in lists_of(self.options, batch, where):
             self.add(lists)
@@ -94,7 +94,7 @@ class Hits(Statistic):
         # Group first: the many items have few distinct ranks.
         (cells, ranks), (items,) = group_sum([cells, ranks], [np.ones_like(ranks)])
         none = np.zeros_like(ranks)
-        keys = [cells, np.full_like(ranks, 2 * _SHOWN), none, ranks]
+        keys = [cells, np.full_like(ranks, 2 * _RECOMMENDED), none, ranks]
         self.relations["hits"].add(keys, [items, none, none])
 
     def view(self, cells: IntArray) -> HitsOfCells:
@@ -107,7 +107,7 @@ class Hits(Statistic):
         return cached[2]
 
 
-def explicit_ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
+def explicit_ranks_within(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
     """The list and the rank of each item at an explicit position that is kept."""
     ranks = explicit_ranks(batch)
     here = ranks.values <= options.last
@@ -135,7 +135,7 @@ class HitsOfCells(HitsView):
         self.cells = cells
         self._relations = hits, lists
         self._with_gains = with_gains
-        self._owner, (kind, self._interacted, self._length, self._lists) = lists
+        self._cell_index, (kind, self._interacted, self._length, self._lists) = lists
         self._kind, self._graded = kind >> 1, kind & 1
         self._by_size: dict[int, _Rows] = {}
 
@@ -144,7 +144,7 @@ class HitsOfCells(HitsView):
         """Lists of each cell with any item or not, any interaction or not; shape (2, 2, cells)."""
         here = (self._length > 0).astype(np.int64), (self._interacted > 0).astype(np.int64)
         lists = np.zeros((2, 2, self.cells), np.int64)
-        np.add.at(lists, (*here, self._owner), self._lists)
+        np.add.at(lists, (*here, self._cell_index), self._lists)
         return lists
 
     @property
@@ -160,12 +160,12 @@ class HitsOfCells(HitsView):
     @cached_property
     def graded(self) -> IntArray:
         """Lists with a gain other than 1."""
-        return sums(self._owner, self._lists * self._graded, self.cells)
+        return sums(self._cell_index, self._lists * self._graded, self.cells)
 
     @cached_property
     def refused(self) -> IntArray:
         """Lists on which the convention raises an error."""
-        return sums(self._owner, self._lists * (self._kind & REFUSED > 0), self.cells)
+        return sums(self._cell_index, self._lists * (self._kind & REFUSED > 0), self.cells)
 
     @cached_property
     def without_gains(self) -> HitsOfCells:
@@ -177,53 +177,55 @@ class HitsOfCells(HitsView):
     @property
     def hits(self) -> IntArray:
         """Hits of each cell."""
-        owner, _, _, hits, *_ = self._rows(INTERACTED)
-        return sums(owner, hits, self.cells)
+        cell_index, _, _, hits, *_ = self._rows(INTERACTED)
+        return sums(cell_index, hits, self.cells)
 
     def items(self, k: int | None) -> IntArray:
         """Number of items shown up to rank k."""
-        whole = self._kind & POSITIONED == 0
+        unpositioned = self._kind & POSITIONED == 0
         cut = self._length if k is None else np.minimum(self._length, k)
-        owner, _, rank, shown, *_ = self._rows(_SHOWN)
-        here = up_to(rank, k)
-        return sums(self._owner[whole], (cut * self._lists)[whole], self.cells) + sums(
-            owner[here], shown[here], self.cells
-        )
+        cell_index, _, rank, recommended, *_ = self._rows(_RECOMMENDED)
+        selected = up_to(rank, k)
+        return sums(
+            self._cell_index[unpositioned], (cut * self._lists)[unpositioned], self.cells
+        ) + sums(cell_index[selected], recommended[selected], self.cells)
 
     def wanted(self) -> IntArray:
         """Number of items interacted with."""
-        return sums(self._owner, self._interacted * self._lists, self.cells)
+        return sums(self._cell_index, self._interacted * self._lists, self.cells)
 
     def _rows(self, size: int) -> _Rows:
         """The rows of a meaning of size."""
         if size not in self._by_size:
-            owner, (kind, *columns) = self._relations[0]
-            here = kind >> 1 == (INTERACTED if size == FIRST else size)
+            cell_index, (kind, *columns) = self._relations[0]
+            selected = kind >> 1 == (INTERACTED if size == FIRST else size)
             if size == FIRST:
                 _, rank, _, _, firsts = columns
-                here &= firsts > 0
-                keys, (lists,) = group_sum([owner[here], rank[here]], [firsts[here]])
+                selected &= firsts > 0
+                keys, (lists,) = group_sum(
+                    [cell_index[selected], rank[selected]], [firsts[selected]]
+                )
                 self._by_size[size] = (keys[0], np.ones_like(keys[1]), keys[1], lists, lists, lists)
             else:
                 if not self._with_gains:
-                    here &= kind & 1 == 0
-                self._by_size[size] = tuple(column[here] for column in (owner, *columns))
+                    selected &= kind & 1 == 0
+                self._by_size[size] = tuple(column[selected] for column in (cell_index, *columns))
         return self._by_size[size]
 
     def rows_by(self, size: int, k: int | None) -> HitRows:
         """See `HitsView`."""
         rows = self._rows(size)
         if k is not None:
-            here = rows[2] <= k
-            rows = tuple(column[here] for column in rows)
-        owner, sizes, rank, hits, ordinals, _ = rows
+            selected = rows[2] <= k
+            rows = tuple(column[selected] for column in rows)
+        cell_index, sizes, rank, hits, ordinals, _ = rows
         return HitRows(
             rank=rank,
             size=sizes,
             hits=hits,
             ordinals=ordinals,
             gain=np.ones(rank.size),
-            owner=owner,
+            list_index=cell_index,
             lists=self.cells,
             exact=True,
         )

@@ -147,7 +147,7 @@ class Audience(NamedTuple):
         last: day of the last list of each user; shape (n,).
         threshold: 2^64 if `hashes` has all users.
         days: days with lists, ascending; shape (D,).
-        listed: number of lists of each day; shape (D,).
+        list_counts: number of lists of each day; shape (D,).
         nameless: lists of each day without a user id; shape (D,).
     """
 
@@ -156,7 +156,7 @@ class Audience(NamedTuple):
     last: IntArray
     threshold: int
     days: IntArray
-    listed: IntArray
+    list_counts: IntArray
     nameless: IntArray
 
     @property
@@ -167,7 +167,7 @@ class Audience(NamedTuple):
     @property
     def lists(self) -> int:
         """Number of lists."""
-        return int(self.listed.sum())
+        return int(self.list_counts.sum())
 
     @property
     def anonymous(self) -> int:
@@ -178,11 +178,11 @@ class Audience(NamedTuple):
         """The users with hashes below a threshold, which is not above that of the audience."""
         if threshold >= self.threshold:
             return self
-        here = slice(0, int(np.searchsorted(self.hashes, np.uint64(threshold))))
+        below = slice(0, int(np.searchsorted(self.hashes, np.uint64(threshold))))
         return self._replace(
-            hashes=self.hashes[here],
-            first=self.first[here],
-            last=self.last[here],
+            hashes=self.hashes[below],
+            first=self.first[below],
+            last=self.last[below],
             threshold=threshold,
         )
 
@@ -200,7 +200,7 @@ class Audience(NamedTuple):
             first=self.first[users],
             last=self.last[users],
             days=self.days[days],
-            listed=self.listed[days],
+            list_counts=self.list_counts[days],
             nameless=self.nameless[days],
         )
 
@@ -211,7 +211,7 @@ NOBODY: Final = Audience(
     last=np.zeros(0, np.int64),
     threshold=2**64,
     days=np.zeros(0, np.int64),
-    listed=np.zeros(0, np.int64),
+    list_counts=np.zeros(0, np.int64),
     nameless=np.zeros(0, np.int64),
 )
 """The audience of a variant that never ran."""

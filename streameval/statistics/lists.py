@@ -166,7 +166,7 @@ class Lists(HitsView):
             ordinals=rank,
             size=self.interacted[owner],
             gain=gain[here],
-            owner=owner,
+            list_index=owner,
             lists=len(self),
         )
 
@@ -182,7 +182,7 @@ class Lists(HitsView):
             ordinals=self.ordinal[here],
             size=self._size(size)[owner],
             gain=self.gain[here],
-            owner=owner,
+            list_index=owner,
             lists=len(self),
         )
 

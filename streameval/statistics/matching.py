@@ -46,7 +46,7 @@ def matched(batch: Batch, search: Search) -> Batch:
 
     Example:
         >>> batch = Batch(recommendations=[["a", "b"]], interactions=[["b", "c"]])
-        >>> matched(batch, Search()).matches.place.tolist()
+        >>> matched(batch, Search()).matches.rank_index.tolist()
         [1]
     """
     if not search.depth:

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streameval import Accumulator
-from streameval.accumulator.doubts import FIRST_OBSERVED
+from streameval.accumulator.event_checks import FIRST_OBSERVED
 from streameval.exporters.embedded import Collector
 from tests.embedding.examples import lists, scraped
 from tests.processes import finished

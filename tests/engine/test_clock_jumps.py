@@ -177,7 +177,7 @@ def test_a_clock_that_jumps_is_held_counted_and_named() -> None:
     assert (caught_up.clock_jumps, caught_up.trouble) == (1, None)
     assert not any(partition.ahead for partition in caught_up.partitions)
     # It is more urgent than records that are invalid: right values leave windows.
-    ingested.add(Tally(unusable=2 * GOOD), ingested.doubts)
+    ingested.add(Tally(unusable=2 * GOOD), ingested.event_checks)
     for wall, urgent in ((WALL, advice), (WALL + AHEAD, "8,000 of ")):
         taken = snapshots.take(ingested.copied(), wall, RuntimeStatus())
         assert str(taken.health.trouble).startswith(urgent)

@@ -183,7 +183,7 @@ def test_an_event_counts_once_whatever_its_rankers(ranked: Config) -> None:
     tally = ingest.tally
     assert (tally.consumed, tally.valid, tally.duplicates) == (55, 40, 15)
     assert lifetime(ingest) == lifetime(counted(ranked, rows))
-    assert ingest.doubts.lists == 55
+    assert ingest.event_checks.lists == 55
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -296,7 +296,7 @@ def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> No
     for name, seed in (("control", 1), ("treatment", 2)):
         who = audience(hashes ^ np.uint64(seed << 32), days=(day, day))
         who = who._replace(
-            days=np.arange(4), listed=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
+            days=np.arange(4), list_counts=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
         )
         arms[name] = Variant({}, who, Activity(kept, np.zeros((3, 256))))
     result = report(Experiment(), arms, ["ctr"])

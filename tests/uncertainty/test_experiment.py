@@ -295,7 +295,7 @@ def _later(table: GroupSums, first: int) -> GroupSums:
         (Experiment(guardrails={"ctr": -1.5}), "guardrails: ctr = -1.5; give a share from 0 to"),
         (Experiment(guardrails={"log_loss": -0.1}), "log_loss = -0.1; give a share above 0"),
         (Experiment(shares={"control": 0, "b": 1}), "shares: control = 0; give a number above 0"),
-        (Experiment(shares={"a": 1, "b": 1}), "they are of a, b; give one for 'control', too"),
+        (Experiment(shares={"a": 1, "b": 1}), "they are of a, b; also give one for 'control'"),
         (Experiment(shares=[]), "shares: the list is empty; give entries like"),
         (
             Experiment(since=date(2026, 3, 8), shares=RAMP),
@@ -313,7 +313,7 @@ def _later(table: GroupSums, first: int) -> GroupSums:
         ),
         (
             Experiment(shares=[{"since": date(2026, 3, 1), "a": 1.0, "b": 1.0}]),
-            "give one for 'control', too",
+            "give one for 'control'",
         ),
     ],
 )

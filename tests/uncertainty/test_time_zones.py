@@ -167,11 +167,11 @@ def test_every_surface_counts_the_same_days(tmp_path: Path) -> None:
     assert b"".join(of_partials(rows, "Europe/Berlin").dump()) == state
     assert b"".join(of_file(rows, "Europe/Berlin", tmp_path).dump()) == state
     assert one.audience is not None
-    assert one.audience.listed.tolist() == [24 * 25, 23 * 25, 24 * 25]
+    assert one.audience.list_counts.tolist() == [24 * 25, 23 * 25, 24 * 25]
     member = LoneMember(frontend=frontend("Europe/Berlin"))
     member.assign()
     member.checkpointer.apply(batch_of(P, [*map(msgspec.json.encode, lines(rows))], 0))
-    listed = zip(one.audience.days.tolist(), one.audience.listed.tolist(), strict=True)
+    listed = zip(one.audience.days.tolist(), one.audience.list_counts.tolist(), strict=True)
     assert listed_by_day(member) == dict(listed)
     # UTC by its name, and by default, has the bytes of a state without a time zone.
     plain = b"".join(counted(rows, None).dump())

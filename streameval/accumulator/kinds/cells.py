@@ -116,8 +116,8 @@ def _reading(metric: Metric, view: Any, table: CountedTable) -> Reading:
     except UndefinedMetricError as error:
         return undefined_reading(metric, lists, lists, error.why)
     three = result if isinstance(result, Bounded) else [result] * 3
-    wanted = "a number, or Bounded(value, low, high)"
-    value, low, high = (number_of(metric, number, wanted) for number in three)
+    expected = "a number, or Bounded(value, low, high)"
+    value, low, high = (number_of(metric, number, expected) for number in three)
     if metric.values.get("statistic", "mean") not in LEVELS:
         value = summary(Distribution.of_all(np.array([value])), metric.values, metric.rules)
     return Reading(

@@ -108,6 +108,6 @@ def is_overlap(metric: Metric) -> bool:
 
 def overlap_metric(specs: Iterable[StatisticSpec]) -> Metric | None:
     """The metric that tells which lists were shown, of the deepest cut-off; None without one."""
-    kept = (spec.metric for spec in specs if isinstance(spec, EventValuesSpec))
-    overlaps = [metric for metric in kept if is_overlap(metric)]
+    metrics = (spec.metric for spec in specs if isinstance(spec, EventValuesSpec))
+    overlaps = [metric for metric in metrics if is_overlap(metric)]
     return max(overlaps, key=lambda metric: metric.k or math.inf, default=None)

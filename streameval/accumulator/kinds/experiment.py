@@ -285,8 +285,8 @@ class Activity(NamedTuple):
 
     def until(self, day: int) -> Activity:
         """The activity up to a day."""
-        here = self.sums.days <= day
-        return Activity(self.sums.rows(here), self.items[here])
+        until_day = self.sums.days <= day
+        return Activity(self.sums.rows(until_day), self.items[until_day])
 
     def first_day(self, audience: Audience) -> int:
         """The first day with all lists of the users, days since the epoch; NEVER if there is none.
@@ -308,19 +308,19 @@ class Activity(NamedTuple):
         counts = (clicks if counted == "clicks" else lists.astype(np.float64))[days >= first]
         share = audience.threshold / 2**64
         width = lists.shape[1]
-        here = _users.user_groups(audience.since(first).hashes, width)
-        users = np.bincount(here, minlength=width)
+        groups = _users.user_groups(audience.since(first).hashes, width)
+        users = np.bincount(groups, minlength=width)
         return GroupSums(np.zeros(1, np.int64), share * counts.sum(axis=0)[None], users[None])
 
 
 def activity_of(clicks: GroupSums, lists: GroupSums) -> Activity:
     """The activity from the sums of clicks over items, and of a metric that has all lists."""
     # Either may be counted only since the experiment was configured.
-    here = lists.days >= clicks.days.min(initial=NEVER)
-    days, counts = lists.days[here], lists.denominators[here]
+    since_click = lists.days >= clicks.days.min(initial=NEVER)
+    days, counts = lists.days[since_click], lists.denominators[since_click]
     numerators, items = np.zeros((2, *counts.shape))
-    there, here = np.isin(days, clicks.days), np.isin(clicks.days, days)
-    numerators[there], items[there] = clicks.numerators[here], clicks.denominators[here]
+    clicked, shared = np.isin(days, clicks.days), np.isin(clicks.days, days)
+    numerators[clicked], items[clicked] = clicks.numerators[shared], clicks.denominators[shared]
     return Activity(GroupSums(days, numerators, counts), items)
 
 

@@ -13,7 +13,7 @@ from streameval.accumulator.counting import CountedBatch
 from streameval.accumulator.formulas import (
     array_of,
     call_metric,
-    items_shown,
+    items_recommended,
     list_values,
     lists_by_rule,
     mean_counts,
@@ -173,14 +173,14 @@ def read(
         values = zip(_values(metric, table).view(cells), lists, strict=True)
         readings = [values_reading(metric, *pair) for pair in values]
     else:
-        sound = (rules["nan"] == 0) & (rules["error"] == 0)
-        totals, left_out = _total(metric, hits, table, cells, sound)
+        is_defined = (rules["nan"] == 0) & (rules["error"] == 0)
+        totals, left_out = _total(metric, hits, table, cells, is_defined)
         if metric.definition.per == "total":
             sums = zip(totals.tolist(), lists, strict=True)
             readings = [sum_reading(metric, *pair) for pair in sums]
         else:
             of_items = metric.definition.per == "item"
-            in_mean = (items_shown(metric, hits.items) if of_items else counts) - left_out
+            in_mean = (items_recommended(metric, hits.items) if of_items else counts) - left_out
             means = zip(totals.tolist(), in_mean.tolist(), lists, strict=True)
             readings = [mean_reading(metric, *each) for each in means]
     evidence = zip(counts.tolist(), lists, strict=True)
@@ -241,10 +241,12 @@ def _values(metric: Metric, table: CountedTable) -> Values:
 
 
 def _total(
-    metric: Metric, hits: HitsOfCells, table: CountedTable, cells: IntArray, sound: BoolArray
+    metric: Metric, hits: HitsOfCells, table: CountedTable, cells: IntArray, is_defined: BoolArray
 ) -> tuple[FloatArray, IntArray]:
     """The sum over the lists of each cell, and how many of them have no value."""
-    graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
+    graded = (
+        np.flatnonzero((hits.graded > 0) & is_defined) if metric.needs_gains else np.zeros(0, int)
+    )
     seen = hits.without_gains if metric.needs_gains else hits
     total = array_of(metric, call_metric(metric, seen, table.context), cells.size)
     left_out = np.zeros(cells.size, np.int64)

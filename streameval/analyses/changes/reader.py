@@ -298,7 +298,7 @@ class ChangeReader:
         waited_for = moment.times.keys() - {log for log, _ in behind}
         basis = _Basis(until, frozenset(waited_for), frozenset(moment.final))
         groups = [groups_of(view.lifetime()) for view in self._views]
-        list_counts = [0 if sums is None else sums.listed(until) for sums in groups]
+        list_counts = [0 if sums is None else sums.list_count(until) for sums in groups]
         if basis == self._basis:
             late_alone = behind == self._behind
             waits = late_alone and abs(moment.now - self._read_at) < _AGAIN

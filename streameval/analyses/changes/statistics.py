@@ -551,7 +551,7 @@ def changes(
         parsed.definition.higher_is_better,
         arm,
         other,
-        Traffic(audience.days, audience.listed, audience.nameless),
+        Traffic(audience.days, audience.list_counts, audience.nameless),
         [(given_day("rollouts", day), "") for day in rollouts],
     )
     precision = (accumulator.intervals or Intervals()).precision

@@ -104,14 +104,14 @@ def match(
         interactions: one collection of item ids, or item id -> gain, per row.
         kind: the kind of all ids.
         depth: ranks that are searched.
-        every: whether an item is a hit at each of its places, not only at the first.
+        every: whether an item is a hit at each of its ranks, not only at the first.
         sound: whether all rows are known to keep the rules of lists.
 
     Example:
         >>> found = match([["a", "b", "c"], ["a", ""]], [["c", "z"], []], "text")
-        >>> found.odd.tolist(), found.interacted.tolist(), found.length.tolist()
+        >>> found.skipped.tolist(), found.interacted.tolist(), found.length.tolist()
         ([1], [2, 0], [3, 0])
-        >>> found.owner.tolist(), found.place.tolist()
+        >>> found.list_index.tolist(), found.rank_index.tolist()
         ([0], [2])
     """
     columns = _match(list(lists), list(interactions), kind, depth, every, sound)
@@ -125,7 +125,7 @@ def match_codes(lists: Ragged, interactions: Ragged, depth: int, *, every: bool)
         >>> shown = Ragged(np.array([7, 8, 7, 9]), np.array([0, 3, 4]))
         >>> acts = Ragged(np.array([7, 7, 8]), np.array([0, 2, 3]))
         >>> found = match_codes(shown, acts, WHOLE, every=False)
-        >>> found.interacted.tolist(), found.owner.tolist(), found.place.tolist()
+        >>> found.interacted.tolist(), found.list_index.tolist(), found.rank_index.tolist()
         ([1, 1], [0], [0])
     """
     shown, acts = (

@@ -1,4 +1,4 @@
-"""Advice about events: warnings from what was counted of them."""
+"""Checks of counts: warnings about the events behind them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from streameval.accumulator.doubts import Advice
+from streameval.accumulator.event_checks import Advice
 from streameval.accumulator.make_reading import LEVELS
 from streameval.accumulator.overlap import biases
 from streameval.accumulator.readings import readings_of

@@ -1,4 +1,4 @@
-"""Doubts about events, from a sample of them."""
+"""EventChecks about events, from a sample of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST: Final = 1_024
 """So many events halve all counts, so that a change of the events shows."""
 
 _FEWEST: Final = 20
-"""Events below which most doubts are accidental."""
+"""Events below which most findings are accidental."""
 _FEWEST_MARKS: Final = 3
 """Lists that are as long as their marks are rarely an accident."""
 _FEWEST_KINDS: Final = 3
@@ -68,7 +68,7 @@ class Advice(NamedTuple):
     text: str
 
 
-class Doubts:
+class EventChecks:
     """Counts of a sample of the events; they add up, and are not part of a saved state.
 
     Args:
@@ -76,10 +76,10 @@ class Doubts:
         popularity: of items; None without.
 
     Example:
-        >>> doubts = Doubts()
+        >>> checks = EventChecks()
         >>> for item in range(1, 40):
-        ...     doubts.observe(Event(recommendations=[item, 0, 0], interactions=[item + 1, 0]))
-        >>> print(doubts.warning([]))
+        ...     checks.observe(Event(recommendations=[item, 0, 0], interactions=[item + 1, 0]))
+        >>> print(checks.warning([]))
         item 0 is in 39 of 39 lists and in their interactions: is it padding? End lists with -1
     """
 
@@ -89,11 +89,11 @@ class Doubts:
         popularity: Popularity | None = None,
     ) -> None:
         self.lists = self._hidden_losses = 0
-        self._wanted_types: set[str] = set()
+        self._requested_types: set[str] = set()
         self._types: Counter[str] = Counter()
         self._attributes, self._popularity = attributes, popularity
         self._counts: Counter[str] = Counter()
-        self._shown: Counter[int] = Counter()
+        self._recommended: Counter[int] = Counter()
         self._acted: Counter[int] = Counter()
         self._both: Counter[Id] = Counter()
         self._padded: Counter[Id] = Counter()
@@ -106,7 +106,7 @@ class Doubts:
         if interactions:
             counts["engaged"] += 1
             counts["short"] += 0 < len(items) < len(interactions)
-            self._shown[len(items)] += 1
+            self._recommended[len(items)] += 1
             self._acted[len(interactions)] += 1
             self._observe_kinds(items, interactions)
             self._observe_items(items, interactions)
@@ -152,47 +152,47 @@ class Doubts:
         for event in first.events():
             self.observe(event)
 
-    def add(self, other: Doubts) -> None:
+    def add(self, other: EventChecks) -> None:
         """Add the counts of other events."""
         self.lists += other.lists
         self._hidden_losses += other._hidden_losses
-        self._wanted_types |= other._wanted_types
+        self._requested_types |= other._requested_types
         self._types.update(other._types)
-        for mine, theirs in zip(self._counters, other._counters, strict=True):
-            mine.update(theirs)
-            _prune(mine)
+        for counter, other_counter in zip(self._counters, other._counters, strict=True):
+            counter.update(other_counter)
+            _prune(counter)
         self._items.update(islice(other._items, _FEWEST_ITEMS))
 
-    def copy(self) -> Doubts:
+    def copy(self) -> EventChecks:
         """An independent copy."""
-        twin = Doubts(self._attributes, self._popularity)
-        twin.add(self)
-        return twin
+        duplicate = EventChecks(self._attributes, self._popularity)
+        duplicate.add(self)
+        return duplicate
 
     def content(self) -> list[Any]:
         """The counts as plain values, for `from_content`."""
-        listed = [[[key, count] for key, count in counter.items()] for counter in self._counters]
-        return [self.lists, listed, list(self._items), self._hidden_losses]
+        entries = [[[key, count] for key, count in counter.items()] for counter in self._counters]
+        return [self.lists, entries, list(self._items), self._hidden_losses]
 
     @classmethod
-    def from_content(cls, content: Sequence[Any]) -> Doubts:
-        """The doubts of a `content`."""
-        doubts = cls()
+    def from_content(cls, content: Sequence[Any]) -> EventChecks:
+        """Restore the checks of a `content`."""
+        checks = cls()
         if content:
-            doubts.lists, listed, items, doubts._hidden_losses = content
-            for counter, pairs in zip(doubts._counters, listed, strict=True):
+            checks.lists, entries, items, checks._hidden_losses = content
+            for counter, pairs in zip(checks._counters, entries, strict=True):
                 counter.update(dict(pairs))
-            doubts._items.update(items)
-        return doubts
+            checks._items.update(items)
+        return checks
 
     @property
     def unknown_items(self) -> dict[str, float]:
         """Attribute -> the share of the items shown that it does not have; empty without items.
 
         Example:
-            >>> doubts = Doubts([("genre", Attribute({"a": "news"}))])
-            >>> doubts.observe(Event(recommendations=["a", "x", "y", "a"], interactions=[]))
-            >>> doubts.unknown_items
+            >>> checks = EventChecks([("genre", Attribute({"a": "news"}))])
+            >>> checks.observe(Event(recommendations=["a", "x", "y", "a"], interactions=[]))
+            >>> checks.unknown_items
             {'genre': 0.5}
         """
         items = self._counts["items"]
@@ -294,7 +294,7 @@ class Doubts:
 
     def _are_cut_lists(self) -> bool:
         """Whether all lists were cut at one length, and users chose more: usual offline."""
-        ((length, same),) = self._shown.most_common(1)
+        ((length, same),) = self._recommended.most_common(1)
         ((_, alike),) = self._acted.most_common(1)
         enough = _NEARLY_ALL * self._counts["engaged"]
         return length > 1 and same >= enough and alike < enough
@@ -323,7 +323,7 @@ class Doubts:
 
     @property
     def _counters(self) -> tuple[Counter[Any], ...]:
-        return self._counts, self._shown, self._acted, self._both, self._padded
+        return self._counts, self._recommended, self._acted, self._both, self._padded
 
     def _observe_types(
         self,
@@ -331,25 +331,25 @@ class Doubts:
         typed: Iterable[Sequence[Interaction]],
     ) -> None:
         for others in filter(None, other_types):
-            self._wanted_types.update(others.counted)
+            self._requested_types.update(others.counted)
             self._types.update(others.found)
         self._types.update(each.type or "" for of_event in typed for each in of_event)
         _prune(self._types)
 
     def _missing_types(self) -> str | None:
         """Named types that no interaction has, and those that there are instead."""
-        missing = sorted(self._wanted_types.difference(self._types))
+        missing = sorted(self._requested_types.difference(self._types))
         if not missing or not self._types:
             return None
-        if len(missing) < len(self._wanted_types) and self._types.total() < _FEWEST:
+        if len(missing) < len(self._requested_types) and self._types.total() < _FEWEST:
             return None
         named, found = ", ".join(map(repr, missing)), self._types.most_common(_MOST_TYPES)
-        listed = ", ".join(f"{name!r:.80} ({count:,})" for name, count in found)
+        frequent = ", ".join(f"{name!r:.80} ({count:,})" for name, count in found)
         if are_hidden():
-            listed = "hidden"
+            frequent = "hidden"
         return (
             f"types under [event] name {named}, which no interaction has; the most frequent types "
-            f"are {listed}"
+            f"are {frequent}"
         )
 
 
@@ -367,6 +367,6 @@ def _repeated_end(items: Sequence[Id], interactions: Sequence[Id], end: int) -> 
 
 def _prune(counter: Counter[Any]) -> None:
     if len(counter) > _MOST_KINDS:
-        kept = dict(counter.most_common(_MOST_KINDS // 2))
+        retained = dict(counter.most_common(_MOST_KINDS // 2))
         counter.clear()
-        counter.update(kept)
+        counter.update(retained)
