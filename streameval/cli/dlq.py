@@ -22,7 +22,7 @@ from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.shell.errors import config_errors_in, output, report
-from streameval.evaluation.shell.options import TextFormat
+from streameval.evaluation.shell.options import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms, quantity
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.table import TextColumn, TextTable
@@ -68,6 +68,7 @@ def show(
     config: ConfigPath,
     *,
     format: TextFormat = "table",  # noqa: A002  the option is called --format
+    output: OutputFile = None,
 ) -> None:
     """Show dead letters by reason: counts, times, and the last few records of each.
 
@@ -80,7 +81,7 @@ def show(
     """
     _, where, letters = _open(config)
     groups = by_reason(letters)
-    Forms(partial(_as_text, where, groups), partial(_as_json, where, groups)).write(format)
+    Forms(partial(_as_text, where, groups), partial(_as_json, where, groups)).write(format, output)
     truncated = sum(group.truncated for group in groups)
     if truncated:
         report(f"truncated: {quantity(truncated, 'letter')}; their logs have the records.")

@@ -20,7 +20,7 @@ from streameval.engine.partition import EventCounter
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.engine_counts import ingest_records, owner_from_start
 from streameval.evaluation.shell.errors import FAILED, report
-from streameval.evaluation.shell.options import TextFormat
+from streameval.evaluation.shell.options import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import ConfigError, UsageError
 from streameval.events.previews import ids_shown
@@ -58,6 +58,7 @@ def explain(
         ),
     ] = None,
     format: TextFormat = "table",  # noqa: A002  the option is called --format
+    output: OutputFile = None,
 ) -> None:
     """Explain how one request or user was counted, or why it was not.
 
@@ -92,7 +93,7 @@ def explain(
             for partition, explanation in explanations.items()
         },
     )
-    forms.write(format)
+    forms.write(format, output)
 
 
 class _ListenedJoins:

@@ -14,7 +14,7 @@ from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
 from streameval.catalogue.signature import AMONG, BY, KINDS
 from streameval.catalogue.systems import step_of
-from streameval.evaluation.shell.options import TextFormat
+from streameval.evaluation.shell.options import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.exporters.page.definition import limits
 from streameval.exporters.view import range_text
@@ -26,6 +26,7 @@ def metrics(
     name: Annotated[str | None, Argument(help="Metric, for example ndcg or recbole:gauc.")] = None,
     *,
     format: TextFormat = "table",  # noqa: A002  the option is called --format
+    output: OutputFile = None,
 ) -> None:
     """List all metrics, or describe one of them.
 
@@ -41,7 +42,7 @@ def metrics(
     Forms(
         lambda: _table() if metric is None else _documentation(metric),
         lambda: _entry(definition) if definition else list(map(_entry, catalogue().values())),
-    ).write(format)
+    ).write(format, output)
 
 
 _MEANS: Mapping[str, str] = {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from streameval.config import load
-from streameval.evaluation.shell.errors import output
+from streameval.evaluation.shell.options import OutputFile
+from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import UsageError
 from streameval.monitoring.objectives import check_once, objective_of
 from streameval.monitoring.rules import RuleOptions, rules_of, threshold_of
@@ -64,11 +64,12 @@ def rules(
         str | None,
         Option(metavar="URL", help="Address of your copy of the runbook, for links in alerts."),
     ] = None,
+    output: OutputFile = None,
 ) -> None:
     """Write rules and alerts for Prometheus, with the names of a configuration.
 
     ```
-    streameval rules streameval.toml > rules.yml
+    streameval rules streameval.toml -o rules.yml
     streameval rules streameval.toml --below ctr=0.02 --for 15m --support 200
     streameval rules streameval.toml --objective valid=99.5% --objective lag:10m=99%
     ```
@@ -89,5 +90,4 @@ def rules(
     if job is not None and not re.fullmatch(r"[\w:/.-]+", job):
         raise UsageError(f"--job: found {job!r}; give a job_name of letters, digits and -_.:/")
     text = rules_of(settings, RuleOptions(thresholds, objectives, job, runbook))
-    with output():
-        sys.stdout.write(text)
+    Forms(tuple, tuple, others={"yaml": lambda: text}).write("yaml", output)

@@ -33,7 +33,7 @@ from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
 from streameval.evaluation.report import SpanReadings
 from streameval.evaluation.shell.errors import FAILED, output, report
-from streameval.evaluation.shell.options import Format, TextFormat
+from streameval.evaluation.shell.options import Format, OutputFile, TextFormat
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
 from streameval.events.errors import (
@@ -68,6 +68,7 @@ def show(
     paths: Paths,
     *,
     format: TextFormat = "table",  # noqa: A002  the option is called --format
+    output: OutputFile = None,
 ) -> None:
     """Show the newest valid checkpoint of each partition.
 
@@ -77,7 +78,7 @@ def show(
     ```
     """
     stores = [_store(store_at(path)) for path in paths]
-    Forms(lambda: chain.from_iterable(map(_parts, stores)), lambda: stores).write(format)
+    Forms(lambda: chain.from_iterable(map(_parts, stores)), lambda: stores).write(format, output)
     faults = dict.fromkeys(
         fault
         for store in stores
@@ -139,6 +140,7 @@ def export(
         Option(metavar="CONFIG", help="Configuration to use instead of the saved one."),
     ] = None,
     format: Format = "json",  # noqa: A002  the option is called --format
+    output: OutputFile = None,
 ) -> None:
     """Print the values of all states merged: every window and the lifetime.
 
@@ -156,7 +158,7 @@ def export(
         raise UsageError(f"no state in {', '.join(paths)}.")
     settings, ingest = restore(checkpoints, config, report)
     snapshot = ingest_snapshot(ingest, labels=settings.series_labels(), now=time.time())
-    write_series([SpanReadings(None, snapshot)], format)
+    write_series([SpanReadings(None, snapshot)], format, to=output)
 
 
 @state.command()

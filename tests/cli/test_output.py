@@ -127,3 +127,10 @@ def test_help_says_what_a_value_is_and_not_its_type_in_python() -> None:
     options = [line.partition(":")[0] for line in text.splitlines() if line.startswith("* `-")]
     assert [option for option in options if "<" in option] == []
     assert "<bool>" not in run("state", "--help").stdout + run("state", "show", "-h").stdout
+
+
+def test_an_answer_is_written_to_a_file(tmp_path: Path) -> None:
+    answer = tmp_path / "answer"
+    done = run("metrics", "ndcg", "--format", "json", "-o", answer)
+    assert done.stdout == ""
+    assert json.loads(answer.read_text())["name"] == "ndcg"

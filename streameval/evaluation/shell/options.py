@@ -32,6 +32,10 @@ MethodOption: TypeAlias = Annotated[
         show_default="fixed for files, anytime for states",
     ),
 ]
+OutputFile: TypeAlias = Annotated[
+    Path | None,
+    Option("--output", "-o", help="Write the result to this file instead of standard output."),
+]
 TextFormat: TypeAlias = Annotated[Literal["table", "json"], Option(help="Output format.")]
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 ReportFormat: TypeAlias = Annotated[
@@ -117,10 +121,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             "lines in parallel. The values do not depend on it.",
         ),
     ] = 1
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="Write the result to this file instead of standard output."),
-    ] = None
+    output: OutputFile = None
     allow_invalid: Annotated[
         bool,
         Option(
