@@ -666,6 +666,8 @@ class Judge:
 
     def death(self, replica: Replica, error: Exception) -> None:
         """Judge the error with which a daemon has ended."""
+        if isinstance(error, BrokenInvariantError):
+            raise error
         fails = isinstance(error, (StoreError, UnsavedStateError))
         if isinstance(error, RefusedStateError):
             # It has not seen what others have written, and says so.
