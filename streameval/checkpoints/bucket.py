@@ -80,8 +80,8 @@ class Bucket:
     def files(self, folder: str = "") -> dict[str, StoredFile]:
         """See `Storage.files`."""
         with self._request("list", folder):
-            listed = obstore.list(self._client, folder or None, chunk_size=_PAGE).collect()
-        return {entry["path"].removeprefix(f"{folder}/"): _store(entry) for entry in listed}
+            entries = obstore.list(self._client, folder or None, chunk_size=_PAGE).collect()
+        return {entry["path"].removeprefix(f"{folder}/"): _store(entry) for entry in entries}
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `Storage.delete`."""

@@ -1,4 +1,4 @@
-"""Commits the offsets of durable checkpoints, then shows their evidence in counters."""
+"""Commits the offsets of durable checkpoints, then exports their evidence in counters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.settings import Log, LogEvent
-from streameval.engine.evidence import EvidenceReader, Fold, Totals
+from streameval.engine.evidence import EvidenceReader, KeyMapping, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, CommitAnswer, Partition
@@ -35,15 +35,15 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         versions: of its sections.
         totals: all its evidence; None if counters do not show it.
-        fold: how the partition folded label values.
+        partition_key: maps a key to the one under which the partition counted it.
     """
 
-    place: Place
+    shard: Shard
     offset: int
     offsets: Mapping[Partition, int]
     versions: Mapping[str, int] = {}
     totals: Totals | None = None
-    fold: Fold
+    partition_key: KeyMapping
 
 
 class OffsetCommitter:
@@ -63,7 +63,7 @@ class OffsetCommitter:
         self._log = log
         self.failures = 0
         self.pending = False
-        self.shown: dict[Place, int] = {}
+        self.exported: dict[Shard, int] = {}
         self._commit = commit
         self._counters = counters
         self._evidence = evidence
@@ -140,9 +140,9 @@ class OffsetCommitter:
     def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:
         if durable.totals is None:
             return
-        shown = self._evidence.shown()
-        self._counters.publish(partition, durable.totals, durable.fold, shown)
-        self.shown[durable.place] = durable.offset
+        exported_key = self._evidence.exported_key()
+        self._counters.publish(partition, durable.totals, durable.partition_key, exported_key)
+        self.exported[durable.shard] = durable.offset
 
 
 def _names(logs: Iterable[Partition]) -> str:
@@ -153,83 +153,93 @@ class DurableCounters:
     """Counters of evidence: start at 0 with the process and grow with durable evidence.
 
     When a label value is folded between two checkpoints, its counter stops, and the counter that it
-    is folded into takes over. No evidence is shown twice, and no sum falls.
+    is folded into takes over. No evidence is exported twice, and no sum falls.
     """
 
     def __init__(self) -> None:
         self._series: dict[Partition, dict[CounterKey, _Series]] = {}
-        self._settled: dict[CounterKey, CounterValue] = {}
-        self._shown: dict[CounterKey, CounterValue] = {}
+        self._frozen: dict[CounterKey, CounterValue] = {}
+        self._exported: dict[CounterKey, CounterValue] = {}
 
-    def begin(self, partition: Partition, totals: Totals, shown: Fold) -> None:
-        """Start a partition: only evidence beyond these totals is shown."""
+    def begin(self, partition: Partition, totals: Totals, exported_key: KeyMapping) -> None:
+        """Start a partition: only evidence beyond these totals is exported."""
         self.forget(partition)
         self._series[partition] = {
-            key: _Series(pair, pair, shown(key)) for key, pair in totals.items()
+            key: _Series(pair, pair, exported_key(key)) for key, pair in totals.items()
         }
 
-    def publish(self, partition: Partition, totals: Totals, fold: Fold, shown: Fold) -> None:
-        """Show the evidence of a durable checkpoint.
+    def publish(
+        self,
+        partition: Partition,
+        totals: Totals,
+        partition_key: KeyMapping,
+        exported_key: KeyMapping,
+    ) -> None:
+        """Export the evidence of a durable checkpoint.
 
         Args:
             partition: of the checkpoint; ignored before `begin`.
             totals: all evidence in the checkpoint.
-            fold: how the partition folded label values then.
-            shown: how all partitions together fold them.
+            partition_key: maps a key to the one under which the partition counted it then.
+            exported_key: maps a key to the one under which all partitions count it.
         """
         series = self._series.get(partition)
         if series is None:
             return
-        for key in [key for key in series if key not in totals and fold(key) != key]:
-            self._move(series, key, fold(key), shown)
+        for key in [key for key in series if key not in totals and partition_key(key) != key]:
+            self._merge(series, key, partition_key(key), exported_key)
         for key, pair in totals.items():
-            self._redirect(series, key, shown(key))
+            self._redirect(series, key, exported_key(key))
             series[key].last = pair
 
     def forget(self, partition: Partition) -> None:
         """Freeze the counters of a partition that another replica owns now."""
         for entry in self._series.pop(partition, {}).values():
-            self._settle(entry)
+            self._freeze(entry)
 
     def totals(self) -> Mapping[CounterKey, CounterValue]:
         """The counter of every key seen so far, sorted by key."""
         values = defaultdict(list)
-        for key, pair in self._settled.items():
+        for key, pair in self._frozen.items():
             values[key].append(pair)
         for _, series in sorted(self._series.items()):
             for entry in series.values():
-                values[entry.shown_as].append(entry.contribution)
+                values[entry.exported_as].append(entry.contribution)
         for key, pairs in values.items():
             # Sums of other groupings may be an ulp lower, and a counter must not fall.
             total, number = _sum(pairs)
-            before = self._shown.get(key, _NOTHING)
-            self._shown[key] = max(before[0], total), max(before[1], number)
-        return {key: self._shown[key] for key in sorted(self._shown)}
+            before = self._exported.get(key, _NOTHING)
+            self._exported[key] = max(before[0], total), max(before[1], number)
+        return {key: self._exported[key] for key in sorted(self._exported)}
 
-    def _move(
-        self, series: dict[CounterKey, _Series], key: CounterKey, target: CounterKey, shown: Fold
+    def _merge(
+        self,
+        series: dict[CounterKey, _Series],
+        key: CounterKey,
+        target: CounterKey,
+        exported_key: KeyMapping,
     ) -> None:
         entry = series.pop(key)
-        self._settle(entry)
+        self._freeze(entry)
         merged = series.get(target)
         if merged is None:
-            merged = series[target] = _Series(_NOTHING, _NOTHING, shown(target))
+            merged = series[target] = _Series(_NOTHING, _NOTHING, exported_key(target))
         merged.baseline = _sum((merged.baseline, entry.last))
         merged.last = _sum((merged.last, entry.last))
 
     def _redirect(
-        self, series: dict[CounterKey, _Series], key: CounterKey, shown_as: CounterKey
+        self, series: dict[CounterKey, _Series], key: CounterKey, exported_as: CounterKey
     ) -> None:
         entry = series.get(key)
         if entry is None:
-            series[key] = _Series(_NOTHING, _NOTHING, shown_as)
-        elif entry.shown_as != shown_as:
-            self._settle(entry)
-            entry.baseline, entry.shown_as = entry.last, shown_as
+            series[key] = _Series(_NOTHING, _NOTHING, exported_as)
+        elif entry.exported_as != exported_as:
+            self._freeze(entry)
+            entry.baseline, entry.exported_as = entry.last, exported_as
 
-    def _settle(self, entry: _Series) -> None:
-        pairs = (self._settled.get(entry.shown_as, _NOTHING), entry.contribution)
-        self._settled[entry.shown_as] = _sum(pairs)
+    def _freeze(self, entry: _Series) -> None:
+        pairs = (self._frozen.get(entry.exported_as, _NOTHING), entry.contribution)
+        self._frozen[entry.exported_as] = _sum(pairs)
 
 
 class _Series(msgspec.Struct):
@@ -238,16 +248,16 @@ class _Series(msgspec.Struct):
     Attributes:
         baseline: the evidence before this process.
         last: the evidence in the last checkpoint.
-        shown_as: the key under which it is exported.
+        exported_as: the key under which it is exported.
     """
 
     baseline: CounterValue
     last: CounterValue
-    shown_as: CounterKey
+    exported_as: CounterKey
 
     @property
     def contribution(self) -> CounterValue:
-        """The shown evidence; at least 0, as a sum may be one ulp below its baseline."""
+        """The exported evidence; at least 0, as a sum may be one ulp below its baseline."""
         return max(0.0, self.last[0] - self.baseline[0]), self.last[1] - self.baseline[1]
 
 

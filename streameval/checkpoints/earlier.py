@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streameval.checkpoints.format import VERSION, Place, decode_name
+from streameval.checkpoints.format import VERSION, Shard, decode_name
 from streameval.events.errors import DamagedStateError, StateVersionError, damage_as_error
 
 _CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
@@ -15,12 +15,12 @@ _FIRST_LINE: Final = re.compile(rb"streameval checkpoint ([0-9]{1,9})")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 
 
-def place_and_offset(key: str) -> tuple[Place, int] | None:
-    """What the key of a checkpoint says; None if it is not a checkpoint's.
+def shard_and_offset(key: str) -> tuple[Shard, int] | None:
+    """Shard and offset in the key of a checkpoint; None if it is not a checkpoint's.
 
     Example:
-        >>> place_and_offset("shop.events/Zq3kTgZr/3/00000000000000004711.checkpoint")
-        (Place(topic='shop.events', identity='Zq3kTgZr', number=3), 4711)
+        >>> shard_and_offset("shop.events/Zq3kTgZr/3/00000000000000004711.checkpoint")
+        (Shard(topic='shop.events', identity='Zq3kTgZr', number=3), 4711)
     """
     if key.count("/") != 3:
         return None
@@ -29,7 +29,7 @@ def place_and_offset(key: str) -> tuple[Place, int] | None:
     offset = _CHECKPOINT.fullmatch(name)
     if topic is None or identity is None or offset is None or not _NUMBER.fullmatch(number):
         return None
-    return Place(topic, identity, int(number)), int(offset[1])
+    return Shard(topic, identity, int(number)), int(offset[1])
 
 
 def earlier_version(what: str, data: bytes) -> StateVersionError:
@@ -45,5 +45,5 @@ def earlier_version(what: str, data: bytes) -> StateVersionError:
     if version is None or len(rest) < 2:
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     with damage_as_error(what):
-        said = msgspec.json.decode(rest[0], type=dict[str, Any])
-    return StateVersionError(what, int(version[1]), VERSION, f"release {said.get('release')}")
+        decoded = msgspec.json.decode(rest[0], type=dict[str, Any])
+    return StateVersionError(what, int(version[1]), VERSION, f"release {decoded.get('release')}")

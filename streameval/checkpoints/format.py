@@ -52,8 +52,8 @@ Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=2**37)]
 """Wall-clock time, seconds since the epoch: until the year 6325, so that it can be printed."""
 
 
-class Place(NamedTuple):
-    """The log that a state belongs to.
+class Shard(NamedTuple):
+    """The unit of a checkpoint: a partition, or one number of the copartitioned topics of a join.
 
     Attributes:
         identity: the id of the topic, which changes when it is deleted and created again.
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checkpoints of one process share.
+    """State that the checkpoints of one process share.
 
     Attributes:
         cluster: id of the Kafka cluster, or its equivalent in other sources.
@@ -84,19 +84,19 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a checkpoint has counted the log of its place.
+    """Progress of a checkpoint in the log of its shard.
 
     Attributes:
-        generation: how often the state of this place has started over; the highest wins.
+        generation: how often the state of this shard has started over; the highest wins.
         offset: the next offset to count.
-        counted: offset below which counters have shown the records.
+        counted: offset below which counters have exported the records.
         clock: event time, microseconds since the epoch; None if unknown.
         written_at: wall-clock seconds since the epoch; of equal offsets, the later one wins.
         partitions: number of partitions of the topic when this state began; None if unknown.
         offsets: next offset of each log of a join; `offset` grows with them.
     """
 
-    place: Place
+    shard: Shard = msgspec.field(name="place")
     generation: Size = 0
     offset: Size
     counted: Size
@@ -142,7 +142,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
         content: yields its canonical bytes in chunks of a few milliseconds; None if it has not
-            changed since this process last saved the place.
+            changed since this process last saved the shard.
     """
 
     name: str
@@ -166,23 +166,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     round: Size
 
 
-class PlaceRecord(CheckpointProgress, frozen=True, kw_only=True, omit_defaults=True):
+class ShardRecord(CheckpointProgress, frozen=True, kw_only=True, omit_defaults=True):
     """A checkpoint as it is in a round: its header without the settings, and its parts."""
 
     parts: Sequence[Row]
 
 
 class LaterRegion(msgspec.Struct, frozen=True, kw_only=True):
-    """What every later version will say of a place."""
+    """The fields of a shard that every later version will have."""
 
-    place: Place
+    shard: Shard = msgspec.field(name="place")
     generation: Size
     offset: Size
     written_at: Seconds
 
 
 class Region(LaterRegion, frozen=True, kw_only=True):
-    """Where the record of a place is, after the parts that were written with it.
+    """The position of the record of a shard, behind the parts that were written with it.
 
     Attributes:
         settings: number of its settings in the directory.
@@ -202,7 +202,7 @@ class Region(LaterRegion, frozen=True, kw_only=True):
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a round: every place that its writer holds.
+    """The end of a round: every shard that its writer holds.
 
     Attributes:
         writer: random name of the process.
@@ -214,15 +214,15 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     writer: str
     number: Size
     settings: Sequence[StateSettings]
-    places: Sequence[Region]
+    shards: Sequence[Region] = msgspec.field(name="places")
 
 
 class LaterDirectory(msgspec.Struct, frozen=True):
-    """What every later version will say in its directory."""
+    """The fields of a directory that every later version will have."""
 
     version: int
     release: str
-    places: Sequence[LaterRegion]
+    shards: Sequence[LaterRegion] = msgspec.field(name="places")
 
 
 def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | LaterDirectory:
@@ -244,8 +244,8 @@ def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | La
         if later.version != VERSION:
             return later
         directory = msgspec.json.decode(line, type=Directory)
-        newest = max((region.round for region in directory.places), default=0)
-        settings = max((region.settings for region in directory.places), default=-1)
+        newest = max((region.round for region in directory.shards), default=0)
+        settings = max((region.settings for region in directory.shards), default=-1)
         if (directory.writer, directory.number) != round_of(key) or newest > directory.number:
             raise DamagedStateError(what, f"it is round {directory.number} of {directory.writer}")
         if settings >= len(directory.settings):
@@ -269,7 +269,7 @@ def end_of_round(directory: Directory, start: int) -> list[bytes]:
 
 def record_of(header: Header, rows: Sequence[Row]) -> bytes:
     """The bytes of a record."""
-    return to_json(PlaceRecord(**_fields(header, CheckpointProgress), parts=rows))
+    return to_json(ShardRecord(**_fields(header, CheckpointProgress), parts=rows))
 
 
 def settings_of(header: Header) -> StateSettings:
@@ -290,12 +290,12 @@ def record_content(
     `what`: path of the file. `record`: its bytes.
     """
     if len(record) != region.record or digest_of(record) != region.digest:
-        raise DamagedStateError(what, f"the record of {region.place} is not what was written")
+        raise DamagedStateError(what, f"the record of {region.shard} is not what was written")
     with damage_as_error(what):
-        said = msgspec.json.decode(record, type=PlaceRecord)
-    expected = region.place, region.generation, region.offset
-    if (said.place, said.generation, said.offset) != expected:
-        raise DamagedStateError(what, f"a record of it is of {said.place} at {said.offset:,}")
+        decoded = msgspec.json.decode(record, type=ShardRecord)
+    expected = region.shard, region.generation, region.offset
+    if (decoded.shard, decoded.generation, decoded.offset) != expected:
+        raise DamagedStateError(what, f"a record of it is of {decoded.shard} at {decoded.offset:,}")
     entries = [
         Entry(
             name=row.name,
@@ -304,16 +304,18 @@ def record_content(
             start=row.start,
             key=round_key(writer, row.round),
         )
-        for row in said.parts
+        for row in decoded.parts
     ]
-    ahead = any(row.round > region.round for row in said.parts)
+    ahead = any(row.round > region.round for row in decoded.parts)
     if ahead or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
-        raise DamagedStateError(what, f"the record of {region.place} contradicts itself")
-    return Header(**_fields(settings, StateSettings), **_fields(said, CheckpointProgress)), entries
+        raise DamagedStateError(what, f"the record of {region.shard} contradicts itself")
+    return Header(
+        **_fields(settings, StateSettings), **_fields(decoded, CheckpointProgress)
+    ), entries
 
 
 def share_bytes(entries: Sequence[Entry]) -> bool:
-    """Whether parts share bytes of a file, other than parts that are equal.
+    """True if parts share bytes of a file, other than parts that are equal.
 
     So all of them together are no larger than the files.
     """
@@ -390,10 +392,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 def claim_in(path: str, content: bytes) -> Claim:
     """The claim in a file."""
     try:
-        said = msgspec.json.decode(content, type=dict[str, object])
-        if said.get("version") != _CLAIM_VERSION:
-            raise StateVersionError(path, said.get("version"), _CLAIM_VERSION)
-        return msgspec.convert(said, Claim)
+        decoded = msgspec.json.decode(content, type=dict[str, object])
+        if decoded.get("version") != _CLAIM_VERSION:
+            raise StateVersionError(path, decoded.get("version"), _CLAIM_VERSION)
+        return msgspec.convert(decoded, Claim)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedStateError(
             path,

@@ -16,7 +16,7 @@ from streameval.checkpoints.committer import (
     DurableCounters,
     OffsetCommitter,
 )
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner, resume
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
@@ -48,7 +48,7 @@ class Checkpointer:
 
     All methods run on the polling thread; only the worker has a thread of its own.
 
-    `letters`: destination of invalid records; None to count them only.
+    `dead_letters`: destination of invalid records; None to count them only.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Checkpointer:
         *,
         commit: Commit,
         evidence: EvidenceReader,
-        letters: DeadLetters | None,
+        dead_letters: DeadLetters | None,
         clock: ProcessClock,
         worker: Executor,
     ) -> None:
@@ -70,14 +70,14 @@ class Checkpointer:
         self._clock = clock
         self._settings = settings
         self._evidence = evidence
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._counters = DurableCounters()
         log = self._log_events.append
         self._committer = OffsetCommitter(commit, self._counters, evidence, log)
         self._owned: dict[Partition, PartitionCheckpoints] = {}
         self._scheduler = CheckpointScheduler(
             store,
-            letters,
+            dead_letters,
             self._committer,
             self._owned,
             settings=settings,
@@ -110,7 +110,7 @@ class Checkpointer:
                 if assignment.partition in self._owned
             ]
         )
-        planner = RestorePlanner(self._store, self._settings, self._committer.shown)
+        planner = RestorePlanner(self._store, self._settings, self._committer.exported)
         listing = self._store.listing()
         plans = planner.plans(assignments, listing)
         loaded = [self._load(planner, plan, listing) for plan in plans]
@@ -124,11 +124,11 @@ class Checkpointer:
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Save partitions within the budget; the next owner counts again what was not saved."""
         if not self._abandoned:
-            self._scheduler.save(self._settled(partitions))
+            self._scheduler.save(self._finished(partitions))
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """Drop the states of partitions; the counters keep what they have shown."""
+        """Drop the states of partitions; the counters keep what they have exported."""
         self._committer.forget(partitions)
         for partition in sorted(partitions):
             if self._owned.pop(partition, None) is not None:
@@ -147,9 +147,9 @@ class Checkpointer:
         first: list[RecordBatch] = []
         for batch in batches:
             checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
-            # Counters begin within a batch; those of joined logs with a whole one.
-            whole = checkpoints.showing or checkpoints.joined
-            head, *tail = [batch] if whole else split(batch, checkpoints.counted)
+            # Counters begin within a batch; those of joined logs at its first record.
+            unsplit = checkpoints.showing or checkpoints.joined
+            head, *tail = [batch] if unsplit else split(batch, checkpoints.counted)
             if not checkpoints.showing and checkpoints.passes(head):
                 self._show(checkpoints)
             first.append(head)
@@ -158,10 +158,10 @@ class Checkpointer:
         if rest:
             # The first batches end where counters begin.
             self.apply(*rest)
-        send_letters(self._ingest, self._letters)
+        send_dead_letters(self._ingest, self._dead_letters)
 
     def saved(self, partition: Partition, position: int) -> bool:
-        """Whether a checkpoint covers this position."""
+        """True if a checkpoint covers this position."""
         checkpoints = self._owned.get(partition)
         return (
             checkpoints is not None
@@ -180,7 +180,7 @@ class Checkpointer:
     def advance(self) -> None:
         """Continue checkpoints; called between batches, takes milliseconds."""
         if not self._abandoned:
-            send_letters(self._ingest, self._letters)
+            send_dead_letters(self._ingest, self._dead_letters)
             self._scheduler.advance()
 
     def finish(self, report: Callable[[], None] = lambda: None) -> None:
@@ -191,14 +191,14 @@ class Checkpointer:
         Raises:
             UnsavedStateError: some partitions could not be saved.
         """
-        changed = [c for c in self._settled(list(self._owned)) if c.changed]
-        began = told = self._clock.monotonic()
+        changed = [c for c in self._finished(list(self._owned)) if c.changed]
+        began = reported_at = self._clock.monotonic()
 
         def saved(left: int) -> None:
-            nonlocal told
+            nonlocal reported_at
             now = self._clock.monotonic()
-            if left and now - told >= _REPORT_SECONDS:
-                told = now
+            if left and now - reported_at >= _REPORT_SECONDS:
+                reported_at = now
                 fields = {"unsaved": left, "of": len(changed), "seconds": round(now - began, 1)}
                 self._log_events.append(LogEvent("info", "saving state", fields))
             report()
@@ -208,12 +208,12 @@ class Checkpointer:
             checkpoint for _, checkpoint in sorted(self._owned.items()) if checkpoint.changed
         ]
         if unsaved:
-            problem = self._scheduler.trouble.last or "there was no time left"
-            earlier: Collection[Place] | None = None
+            problem = self._scheduler.failure_log.last or "there was no time left"
+            earlier: Collection[Shard] | None = None
             with suppress(StoreError):
-                earlier = self._store.listing().places.keys()
-            places = [checkpoint.plan.place for checkpoint in unsaved]
-            earlier_ones = {str(at): None if earlier is None else at in earlier for at in places}
+                earlier = self._store.listing().shards.keys()
+            shards = [checkpoint.plan.shard for checkpoint in unsaved]
+            earlier_ones = {str(at): None if earlier is None else at in earlier for at in shards}
             raise UnsavedStateError(earlier_ones, problem)
         if changed:
             seconds = round(self._clock.monotonic() - began, 1)
@@ -251,9 +251,9 @@ class Checkpointer:
         }
 
     @property
-    def trouble(self) -> str | None:
-        """Why checkpoints fail at the moment, in one sentence; else None."""
-        problem = self._scheduler.trouble.last
+    def failure(self) -> str | None:
+        """The reason why checkpoints fail at the moment, in one sentence; else None."""
+        problem = self._scheduler.failure_log.last
         return None if problem is None else f"checkpoints fail: {problem.rstrip('.')}."
 
     def take_log_events(self) -> Sequence[LogEvent]:
@@ -262,11 +262,11 @@ class Checkpointer:
         self._log_events.clear()
         return events
 
-    def _settled(self, partitions: Sequence[Partition]) -> list[PartitionCheckpoints]:
+    def _finished(self, partitions: Sequence[Partition]) -> list[PartitionCheckpoints]:
         """The checkpoints of partitions that end here, after their last lists."""
-        # Lists that close now may make letters, which come before the checkpoint.
+        # Lists that close now may make dead letters, which come before the checkpoint.
         self._ingest.finish()
-        send_letters(self._ingest, self._letters)
+        send_dead_letters(self._ingest, self._dead_letters)
         return [
             self._owned[partition] for partition in sorted(partitions) if partition in self._owned
         ]
@@ -304,7 +304,7 @@ class Checkpointer:
             return self._load(planner, plan, listing, once_more=False)
         checkpoints = self._own(plan)
         if other_inputs is not None:
-            fields = {"partition": str(plan.place), "problem": other_inputs}
+            fields = {"partition": str(plan.shard), "problem": other_inputs}
             event = "metrics of other inputs start over"
             self._log_events.append(LogEvent("warning", event, fields))
         checkpoints.note_restore(saved, current=plan.same_settings and other_inputs is None)
@@ -318,10 +318,10 @@ class Checkpointer:
         }
         if behind and not checkpoints.changed:
             durable = DurableCheckpoint(
-                place=plan.place,
+                shard=plan.shard,
                 offset=checkpoints.position,
                 offsets=behind,
-                fold=self._evidence.folding(checkpoints.partition),
+                partition_key=self._evidence.partition_key(checkpoints.partition),
             )
             self._committer.add(checkpoints.partition, durable)
         return plan
@@ -329,7 +329,7 @@ class Checkpointer:
     def _begin(self, plan: RestorePlan, listing: Listing) -> RestorePlan:
         if plan.restart:
             self._committer.reset(plan.assignment.logs)
-            copied = self._store.archive(plan.place, listing)
+            copied = self._store.archive(plan.shard, listing)
             event = (
                 "state was archived" if copied else "state starts over, and nothing was archived"
             )
@@ -348,7 +348,7 @@ class Checkpointer:
     def _show(self, checkpoints: PartitionCheckpoints) -> None:
         checkpoints.showing = True
         self._counters.begin(
-            checkpoints.partition, checkpoints.totals_now(), self._evidence.shown()
+            checkpoints.partition, checkpoints.totals_now(), self._evidence.exported_key()
         )
 
 
@@ -370,10 +370,10 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
     return [head, batch.piece(below, len(batch.offsets), batch.next_offset)]
 
 
-def send_letters(ingest: Ingest, letters: DeadLetters | None) -> None:
+def send_dead_letters(ingest: Ingest, dead_letters: DeadLetters | None) -> None:
     """Send the invalid records since the last call."""
-    if letters is not None:
-        letters.send(ingest.take_letters())
+    if dead_letters is not None:
+        dead_letters.send(ingest.take_dead_letters())
 
 
 INTERVAL = 10.0
@@ -383,19 +383,23 @@ INTERVAL = 10.0
 class MemoryOnly(StartOwner):
     """Owns partitions without checkpoints.
 
-    `letters`: destination of invalid records; None to count them only.
+    `dead_letters`: destination of invalid records; None to count them only.
     """
 
     counted: Totals | None = None
     durable: Mapping[Partition, int] = MappingProxyType({})
     health: CheckpointHealth | None = None
-    trouble: str | None = None
+    failure: str | None = None
 
     def __init__(
-        self, ingest: Ingest, letters: DeadLetters | None, clock: ProcessClock, worker: Executor
+        self,
+        ingest: Ingest,
+        dead_letters: DeadLetters | None,
+        clock: ProcessClock,
+        worker: Executor,
     ) -> None:
         super().__init__(ingest)
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._clock = clock
         self._worker = worker
         self._flushed_at = clock.monotonic()
@@ -409,7 +413,7 @@ class MemoryOnly(StartOwner):
             SourceError: a batch begins before its partition's position.
         """
         self._ingest.apply(*batches)
-        send_letters(self._ingest, self._letters)
+        send_dead_letters(self._ingest, self._dead_letters)
 
     def saved(self, _partition: Partition, _position: int) -> bool:
         """Always true: there is no checkpoint to wait for."""
@@ -423,7 +427,7 @@ class MemoryOnly(StartOwner):
 
     def advance(self) -> None:
         """Flush dead letters at intervals; called between batches."""
-        send_letters(self._ingest, self._letters)
+        send_dead_letters(self._ingest, self._dead_letters)
         if self._flush is not None and self._flush.done():
             flush, self._flush = self._flush, None
             try:
@@ -436,7 +440,7 @@ class MemoryOnly(StartOwner):
         due = self._clock.monotonic() - self._flushed_at >= INTERVAL
         if due and self._flush is None:
             self._flushed_at = self._clock.monotonic()
-            self._flush = self._worker.submit(self._flush_letters)
+            self._flush = self._worker.submit(self._flush_dead_letters)
 
     def finish(self, _report: Callable[[], None] = lambda: None) -> None:
         """Flush dead letters.
@@ -444,16 +448,16 @@ class MemoryOnly(StartOwner):
         Raises:
             DeadLetterError: the flush failed.
         """
-        self._flush_letters()
+        self._flush_dead_letters()
 
     def abandon(self) -> None:
         """Try to write all dead letters: without a checkpoint, no process reads them again."""
         # The process reports the error that ends it instead.
         with suppress(RefusedRecordsError):
-            send_letters(self._ingest, self._letters)
-        send_letters(self._ingest, self._letters)
+            send_dead_letters(self._ingest, self._dead_letters)
+        send_dead_letters(self._ingest, self._dead_letters)
         try:
-            self._flush_letters()
+            self._flush_dead_letters()
         except DeadLetterError as error:
             event = LogEvent("error", "dead letters were not written", {"problem": str(error)})
             self._log_events.append(event)
@@ -463,6 +467,6 @@ class MemoryOnly(StartOwner):
         events, self._log_events = self._log_events, []
         return events
 
-    def _flush_letters(self) -> None:
-        if self._letters is not None:
-            self._letters.flush()
+    def _flush_dead_letters(self) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.flush()

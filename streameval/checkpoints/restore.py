@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.inputs import UnlikeInputsError
-from streameval.checkpoints.format import Header, Place
+from streameval.checkpoints.format import Header, Shard
 from streameval.checkpoints.settings import CheckpointSettings, LogEvent, Policies
 from streameval.checkpoints.store import Listing, SavedCheckpoint, Store
 from streameval.decoding.fields import MAX_HISTORY
@@ -76,24 +76,24 @@ def resume(
         if policies is None:
             raise
         problem = str(error).rstrip(".")
-        policies.enforce("on_other_inputs", str(saved.header.place), problem)
+        policies.enforce("on_other_inputs", str(saved.header.shard), problem)
         ingest.restore(partition, offsets, parts, states, empty_unlike=True)
         return problem
     return None
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a partition resumes.
+    """The start of a partition: its offsets, and the checkpoint to load.
 
     Attributes:
-        counted: offset below which counters show nothing.
+        counted: offset below which counters export nothing.
         saved: the checkpoint to load; None to start empty.
         restart: the policy under which it starts over, and the problem, as fields of a log event;
-            the checkpoints of its place are archived first. Empty if it does not start over.
+            the checkpoints of its shard are archived first. Empty if it does not start over.
         partitions: number of partitions of the topic when this state began; None if unknown.
         skipped: number of offsets that the log lost before they were counted.
         same_settings: whether the checkpoint has those of this process; others were accepted.
-        generation: how often the state of this place has started over.
+        generation: how often the state of this shard has started over.
     """
 
     assignment: Assignment
@@ -108,32 +108,32 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     log_events: Sequence[LogEvent] = ()
 
     @property
-    def place(self) -> Place:
-        """The place of its checkpoints."""
-        return place_of(self.assignment)
+    def shard(self) -> Shard:
+        """The shard of its checkpoints."""
+        return shard_of(self.assignment)
 
 
-def place_of(assignment: Assignment) -> Place:
-    """The place of a partition's checkpoints."""
+def shard_of(assignment: Assignment) -> Shard:
+    """The shard of a partition's checkpoints."""
     topic, number = assignment.partition
-    return Place(topic, assignment.identity, number)
+    return Shard(topic, assignment.identity, number)
 
 
 class RestorePlanner:
     """Plans how assignments resume; changes nothing. Thread-safe.
 
-    `shown`: place -> offset up to which this process has shown counters.
+    `exported`: shard -> offset up to which this process has exported counters.
     """
 
     def __init__(
-        self, store: Store, settings: CheckpointSettings, shown: Mapping[Place, int]
+        self, store: Store, settings: CheckpointSettings, exported: Mapping[Shard, int]
     ) -> None:
         self._store = store
         self._settings = settings
         self._policies = settings.policies
-        self._shown = shown
+        self._exported = exported
         self._reading = Lock()
-        self._headers: Mapping[Place, Header | None] | None = None
+        self._headers: Mapping[Shard, Header | None] | None = None
 
     def plans(self, assignments: Sequence[Assignment], listing: Listing) -> list[RestorePlan]:
         """Plan several assignments; see `plan`."""
@@ -146,17 +146,17 @@ class RestorePlanner:
             RefusedStateError: resuming would be wrong, and no policy allows it.
             StoreError: the store cannot be read.
         """
-        place = place_of(assignment)
+        shard = shard_of(assignment)
         listing = listing or self._store.listing()
-        generation = max((at.generation for at in listing.places.get(place, ())), default=0)
+        generation = max((at.generation for at in listing.shards.get(shard, ())), default=0)
         torn: Sequence[LogEvent] = ()
         try:
-            newest = self._store.newest(place, listing)
+            newest = self._store.newest(shard, listing)
         except StateVersionError as error:
             plan = self.restart(assignment, "on_unknown_version", str(error).rstrip("."))
         else:
             torn = [
-                _warning(place, "a damaged checkpoint was skipped", problem=problem)
+                _warning(shard, "a damaged checkpoint was skipped", problem=problem)
                 for problem in newest.damaged
             ]
             if newest.saved is None and torn:
@@ -177,23 +177,23 @@ class RestorePlanner:
         Raises:
             RefusedStateError: the policy does not allow it.
         """
-        self._policies.enforce(policy, str(place_of(assignment)), problem)
+        self._policies.enforce(policy, str(shard_of(assignment)), problem)
         return self._over(assignment, policy, problem)
 
     def _over(self, assignment: Assignment, policy: str, problem: str) -> RestorePlan:
         """A plan that starts over at `start`, and archives the saved state."""
-        place = place_of(assignment)
+        shard = shard_of(assignment)
         offsets = {log.partition: log.start for log in assignment.logs}
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
             counted=sum(offsets.values()),
-            restart={"partition": str(place), "policy": policy, "problem": problem},
+            restart={"partition": str(shard), "policy": policy, "problem": problem},
             partitions=assignment.partitions,
         )
 
     def _start(self, assignment: Assignment) -> RestorePlan:
-        place, log_events = place_of(assignment), list[LogEvent]()
+        shard, log_events = shard_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
         with self._reading:
             # Read once, when the first partition starts empty.
@@ -203,7 +203,7 @@ class RestorePlanner:
         counts = [
             header.partitions
             for other, header in headers.items()
-            if other[:2] == place[:2] and header is not None and header.partitions is not None
+            if other[:2] == shard[:2] and header is not None and header.partitions is not None
         ]
         # When its oldest state began.
         partition_count = min(counts, default=None)
@@ -211,16 +211,16 @@ class RestorePlanner:
             other.identity
             for other, header in headers.items()
             # Without a record nothing can be lost: the first line of a file may come later.
-            if other.topic == place.topic and (header is None or header.offset > 0)
+            if other.topic == shard.topic and (header is None or header.offset > 0)
         }
-        former.discard(place.identity)
-        if partition_count is not None and place.number >= partition_count:
+        former.discard(shard.identity)
+        if partition_count is not None and shard.number >= partition_count:
             problem = (
                 f"the topic had {partition_count} partitions when its state began, and this one is "
                 "new: keys may have moved to it"
             )
-            self._policies.enforce("on_new_partitions", str(place), problem)
-            log_events.append(_warning(place, "a new partition was accepted", problem=problem))
+            self._policies.enforce("on_new_partitions", str(shard), problem)
+            log_events.append(_warning(shard, "a new partition was accepted", problem=problem))
             offsets = {log.partition: log.begin for log in assignment.logs}
         elif former:
             return self.restart(assignment, "on_recreated", _replacement(assignment, former))
@@ -244,9 +244,9 @@ class RestorePlanner:
                 return self.restart(assignment, "on_other_settings", difference)
             if not same_shape(self._settings.fingerprint, header.settings):
                 # More than decoding differs, which is refused as if the policy were "fail".
-                Policies().enforce("on_other_settings", str(header.place), difference)
+                Policies().enforce("on_other_settings", str(header.shard), difference)
             event = "other decoding was accepted"
-            log_events.append(_warning(header.place, event, problem=difference))
+            log_events.append(_warning(header.shard, event, problem=difference))
         # A log of a join that the state does not know starts.
         saved_at = (
             {assignment.partition: header.offset}
@@ -269,9 +269,9 @@ class RestorePlanner:
                     f"its state ends at offset {offset} and its log begins at {log.begin}: "
                     f"{log.begin - offset} offsets were never counted"
                 )
-                self._policies.enforce("on_retention", _where(log, header.place), problem)
+                self._policies.enforce("on_retention", _where(log, header.shard), problem)
                 event = "records were lost before they were counted"
-                log_events.append(_warning(header.place, event, problem=problem))
+                log_events.append(_warning(header.shard, event, problem=problem))
                 offsets[log.partition] = log.begin
         skipped = sum(offsets.values()) - sum(saved_at.values())
         # Positions of joins are above the sum of offsets: idle and ended logs advance them too.
@@ -279,11 +279,13 @@ class RestorePlanner:
         # A rebuild that has begun goes on: its reason may be gone, such as a damaged file.
         ahead = sum(max(offsets[log.partition], log.committed or 0) for log in assignment.logs)
         explained = torn or ahead + above <= header.counted
-        counted = self._counted(assignment, offsets, log_events, explained=explained, found=True)
+        counted = self._counted(
+            assignment, offsets, log_events, explained=explained, has_valid=True
+        )
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
-            counted=max(counted + above, header.counted, self._shown.get(header.place, 0)),
+            counted=max(counted + above, header.counted, self._exported.get(header.shard, 0)),
             saved=saved,
             partitions=header.partitions,
             skipped=skipped,
@@ -298,40 +300,40 @@ class RestorePlanner:
         log_events: list[LogEvent],
         *,
         explained: bool = False,
-        found: bool = False,
+        has_valid: bool = False,
     ) -> int:
-        """The offset below which counters show nothing.
+        """The offset below which counters export nothing.
 
         `explained`: whether it is known why a commit is ahead of the checkpoints.
         """
-        counted, place = 0, place_of(assignment)
+        counted, shard = 0, shard_of(assignment)
         for log in assignment.logs:
             offset, committed = offsets[log.partition], log.committed or 0
             if committed > offset:
-                newest = f"the newest valid one ends at {offset}" if found else "none is valid"
+                newest = f"the newest valid one ends at {offset}" if has_valid else "none is valid"
                 problem = (
                     f"the group has committed offset {committed}, and of its checkpoints {newest}: "
                     "another store was in use, or files are missing"
                 )
                 if not explained:
-                    self._policies.enforce("on_foreign_progress", _where(log, place), problem)
+                    self._policies.enforce("on_foreign_progress", _where(log, shard), problem)
                 event = "state is rebuilt up to the group's commit"
-                log_events.append(_warning(place, event, problem=problem))
+                log_events.append(_warning(shard, event, problem=problem))
             counted += max(offset, committed)
         return counted
 
 
 def has_no_valid_record(saved: SavedCheckpoint) -> bool:
-    """Whether a state has only counted invalid records, as one of a first, wrong configuration.
+    """Return whether a state has counted invalid records only, as under a wrong configuration.
 
     It starts over under other settings, whatever `on_other_settings` says but "accept".
     """
     return tally_in(saved.read(META)).valid == 0
 
 
-def _where(log: Assignment, place: Place) -> str:
-    """The name of a log for messages; the place itself if it has a single log."""
-    return str(log.partition if log.partition.topic != place.topic else place)
+def _where(log: Assignment, shard: Shard) -> str:
+    """The name of a log for messages; the shard itself if it has a single log."""
+    return str(log.partition if log.partition.topic != shard.topic else shard)
 
 
 def _replacement(assignment: Assignment, former: Collection[str]) -> str:
@@ -362,8 +364,8 @@ def offsets_saved(header: Header, partition: Partition) -> dict[Partition, int]:
     return joined or {partition: header.offset}
 
 
-def _warning(place: Place, event: str, **fields: str) -> LogEvent:
-    return LogEvent("warning", event, {"partition": str(place), **fields})
+def _warning(shard: Shard, event: str, **fields: str) -> LogEvent:
+    return LogEvent("warning", event, {"partition": str(shard), **fields})
 
 
 _LONGEST = 120
@@ -376,24 +378,24 @@ _CONSTANT: Final = {
 """Settings of release 0.2.0 that are constants now, and the values that mean the same."""
 
 
-def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | None:
+def other_settings(current: Mapping[str, Any], saved: Mapping[str, Any]) -> str | None:
     """A message with all settings that differ, or None.
 
     Example:
         >>> other_settings({"pane": 60_000_000}, {"pane": 300_000_000})
         'settings have changed since its state was made: pane: "5m" → "1m"'
-        >>> here, saved = ({"streams": [{"item": "a", "id": name}]} for name in ("rid", "id"))
-        >>> other_settings(here, saved)
+        >>> new, old = ({"streams": [{"item": "a", "id": name}]} for name in ("rid", "id"))
+        >>> other_settings(new, old)
         'settings have changed since its state was made: streams[0].id: "id" → "rid"'
     """
     depth = saved.get("depth")
-    names_depth = depth is not None and depth != here.get("depth")
-    here, saved = _flat(here), _flat(saved)
+    names_depth = depth is not None and depth != current.get("depth")
+    current, saved = _flat(current), _flat(saved)
     saved = {key: value for key, value in saved.items() if value not in _CONSTANT.get(key, ())}
     difference = [
-        f"{key}: {_shown(saved, key)} → {_shown(here, key)}"
-        for key in sorted({*here, *saved})
-        if _shown(here, key, None) != _shown(saved, key, None)
+        f"{key}: {_setting_text(saved, key)} → {_setting_text(current, key)}"
+        for key in sorted({*current, *saved})
+        if _setting_text(current, key, None) != _setting_text(saved, key, None)
     ]
     if not difference:
         return None
@@ -403,8 +405,8 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     return f"{message} (it can be kept with depth = {depth} and no cut-off beyond that)"
 
 
-def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
-    """Whether only decoding differs, so that counting can continue.
+def same_shape(current: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
+    """Return whether only decoding differs, so that counting can continue.
 
     Example:
         >>> same_shape({"event": {"time": "ts"}, "pane": 60}, {"event": {"time": "at"}, "pane": 60})
@@ -412,11 +414,11 @@ def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
         >>> same_shape({"pane": 60}, {"pane": 30})
         False
     """
-    return _shape(here) == _shape(saved)
+    return _shape(current) == _shape(saved)
 
 
 def _shape(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without decoding; rankers have a label, and places in the lists of a join."""
+    """The settings without decoding; rankers have a label, and positions in the lists of a join."""
     rankers = [*((settings.get("event") or {}).get("rankers") or ())]
     return {**settings, "event": rankers if settings.get("attribution") else bool(rankers)}
 
@@ -431,11 +433,13 @@ def _flat(value: Any, key: str = "") -> dict[str, Any]:
     if not inner:
         return {key: value} if key else {}
     return {
-        name: found for at, nested in inner.items() for name, found in _flat(nested, at).items()
+        name: nested_value
+        for at, nested in inner.items()
+        for name, nested_value in _flat(nested, at).items()
     }
 
 
-def _shown(settings: Mapping[str, Any], key: str, longest: int | None = _LONGEST) -> str:
+def _setting_text(settings: Mapping[str, Any], key: str, longest: int | None = _LONGEST) -> str:
     if key not in settings:
         return "absent"
     value = settings[key]

@@ -17,9 +17,9 @@ from streameval.checkpoints.format import (
     Directory,
     Header,
     Part,
-    Place,
     Region,
     Row,
+    Shard,
     StateSettings,
     digest_of,
     end_of_round,
@@ -36,8 +36,8 @@ _MOST_FILES: Final = 64
 """Most files that the newest round refers to; beyond it, each round absorbs the smallest one."""
 
 
-class Held:
-    """The newest checkpoint of a place in the rounds of this process.
+class Retained:
+    """The newest checkpoint of a shard in the rounds of this process.
 
     Attributes:
         needs: round -> bytes in it that this checkpoint needs.
@@ -53,14 +53,14 @@ class Held:
 class RoundWriter:
     """Writes rounds under a name that no other process has; see decision 26.
 
-    It refers to its own rounds only: a place that it took over is copied once, with all parts. So
+    It refers to its own rounds only: a shard that it took over is copied once, with all parts. So
     its files are its own to remove, and nothing that others do can take a part from them.
 
     `folder`: of the store in the storage; ends in a slash, or is empty.
 
     Attributes:
         name: of this process in the store.
-        held: the places in the directory of the newest round.
+        retained: the shards in the directory of the newest round.
     """
 
     def __init__(self, storage: Storage, folder: str = "") -> None:
@@ -69,10 +69,10 @@ class RoundWriter:
         self._begin()
 
     def _begin(self) -> None:
-        """Go on under a new name, with nothing held."""
+        """Go on under a new name, with an empty directory."""
         self.name = secrets.token_hex(8)
         self._number = 0
-        self.held: dict[Place, Held] = {}
+        self.retained: dict[Shard, Retained] = {}
         self._needed: list[frozenset[int]] = []
         self._sizes: dict[int, int] = {}
         self._unsure: _Encoder | None = None
@@ -81,34 +81,36 @@ class RoundWriter:
         self,
         drafts: Sequence[CheckpointDraft],
         files: Mapping[int, StoredFile],
-        owned: Collection[Place],
-        dropped: Collection[Place],
+        owned: Collection[Shard],
+        dropped: Collection[Shard],
         enough: Callable[[], bool],
-    ) -> tuple[frozenset[Place], list[str]]:
+    ) -> tuple[frozenset[Shard], list[str]]:
         """Write a round with these checkpoints, durably and at once.
 
         Args:
             drafts: the checkpoints.
             files: the rounds of this process that are there.
-            owned: the places of this process; no part of another one is copied.
-            dropped: places that leave the directory.
+            owned: the shards of this process; no part of another one is copied.
+            dropped: shards that leave the directory.
             enough: whether the rest of the drafts must wait; asked before each but the first.
 
         Returns:
-            The places that were saved, and the keys that the round supersedes.
+            The shards that were saved, and the keys that the round supersedes.
 
         Raises:
             StoreError: nothing was written, or it is not known whether.
         """
-        written = {draft.header.place for draft in drafts}
+        written = {draft.header.shard for draft in drafts}
         unsure, self._unsure = self._unsure, None
         if unsure is not None and (file := files.get(unsure.number)) and file.size == unsure.size:
             # It is there although its write seemed to fail, and others may go on from it.
             self._note(unsure)
         self._forget_missing(files, {*owned} - written)
         key = self._key(self._number)
-        held = {place: held for place, held in self.held.items() if place not in dropped}
-        encoder = _Encoder(self.name, self._number, held, self._storage.path_of(key))
+        retained = {
+            shard: retained for shard, retained in self.retained.items() if shard not in dropped
+        }
+        encoder = _Encoder(self.name, self._number, retained, self._storage.path_of(key))
         absorbed = self._absorb(files, owned)
         # A number is never used twice: the file may be there although its write has failed.
         self._number += 1
@@ -127,9 +129,11 @@ class RoundWriter:
 
     def _note(self, encoder: _Encoder) -> None:
         """Note a round that is there, from which the next one differs."""
-        self.held = encoder.held
+        self.retained = encoder.retained
         self._sizes[encoder.number] = encoder.size
-        needed = frozenset({encoder.number}.union(*(held.needs for held in self.held.values())))
+        needed = frozenset(
+            {encoder.number}.union(*(retained.needs for retained in self.retained.values()))
+        )
         self._needed = [*self._needed[-1:], needed]
 
     def files(self) -> dict[int, StoredFile]:
@@ -144,51 +148,51 @@ class RoundWriter:
             if key is not None and self._sizes.get(key[1], file.size) == file.size
         }
 
-    def _forget_missing(self, files: Collection[int], needed: Collection[Place]) -> None:
-        """Forget places of which a file is missing, so that they are written again, whole.
+    def _forget_missing(self, files: Collection[int], needed: Collection[Shard]) -> None:
+        """Forget shards of which a file is missing, so that all their parts are written again.
 
-        `needed`: places of this process that the next round does not write.
+        `needed`: shards of this process that the next round does not write.
 
         Raises:
             StoreError: one of these is missing.
         """
         missing = {
-            place: number
-            for place, held in self.held.items()
-            for number in held.needs
+            shard: number
+            for shard, retained in self.retained.items()
+            for number in retained.needs
             if number not in files
         }
         if missing and not files:
             # Others took this process for dead, and have removed its folder.
             self._begin()
-        for place in missing:
-            self.held.pop(place, None)
-        for place in missing.keys() & needed:
-            path = self._storage.path_of(self._key(missing[place]))
-            raise StoreError(path, f"the file of a part of {place} is missing", _REWRITTEN)
+        for shard in missing:
+            self.retained.pop(shard, None)
+        for shard in missing.keys() & needed:
+            path = self._storage.path_of(self._key(missing[shard]))
+            raise StoreError(path, f"the file of a part of {shard} is missing", _REWRITTEN)
 
     def _key(self, number: int) -> str:
         return self._folder + round_key(self.name, number)
 
-    def _absorb(self, files: Mapping[int, StoredFile], owned: Collection[Place]) -> _Absorbed:
+    def _absorb(self, files: Mapping[int, StoredFile], owned: Collection[Shard]) -> _Absorbed:
         """Read at once what is needed of the round that the next one takes over, so that it can go.
 
         A file qualifies if less than half of it is needed, or if files are too many. The one with
         the fewest needed bytes is chosen.
         """
         needed = Counter[int]()
-        for place, held in self.held.items():
-            if place in owned:
-                needed += held.needs
-        used = frozenset[int]().union(*(held.needs for held in self.held.values()))
+        for shard, retained in self.retained.items():
+            if shard in owned:
+                needed += retained.needs
+        used = frozenset[int]().union(*(retained.needs for retained in self.retained.values()))
         many = len(used) >= _MOST_FILES
         candidates = [n for n in needed if many or 2 * needed[n] < files[n].size]
         number = min(candidates, key=lambda number: needed[number], default=None)
         rows = [
             row
-            for place in owned
-            if place in self.held
-            for row in self.held[place].rows
+            for shard in owned
+            if shard in self.retained
+            for row in self.retained[shard].rows
             if row.round == number and row.size
         ]
         data, begin = b"", min((row.start for row in rows), default=0)
@@ -197,18 +201,18 @@ class RoundWriter:
             with suppress(FileNotFoundError):
                 data = self._storage.get_range(self._key(number), begin, end - begin)
 
-        def read(place: Place, row: Row) -> bytes:
+        def read(shard: Shard, row: Row) -> bytes:
             content = data[row.start - begin : row.start - begin + row.size] if row.size else b""
             if digest_of(content) != row.digest:
-                self.held.pop(place, None)
-                problem = f"part {row.name!r} of {place} is not what was written"
+                self.retained.pop(shard, None)
+                problem = f"part {row.name!r} of {shard} is not what was written"
                 raise StoreError(self._storage.path_of(self._key(row.round)), problem, _REWRITTEN)
             return content
 
         return _Absorbed(number, owned, read)
 
     def _is_written(self, key: str, seal: bytes) -> bool:
-        """Whether a file is the one that was to be written: a lost answer is no other writer."""
+        """True if a file is the one that was to be written: a lost answer is no other writer."""
         try:
             return self._storage.get(key).endswith(seal)
         except FileNotFoundError as error:
@@ -217,27 +221,29 @@ class RoundWriter:
 
 
 class _Absorbed(NamedTuple):
-    """The round whose parts are copied, or None; the places of which; and how a part is read."""
+    """The round whose parts are copied, or None; the shards of which; and how a part is read."""
 
     round: int | None
-    owned: Collection[Place]
-    read: Callable[[Place, Row], bytes]
+    owned: Collection[Shard]
+    read: Callable[[Shard, Row], bytes]
 
 
 class _Encoder:
     """Encodes one round; `path`: of its file, for messages.
 
     Attributes:
-        held: the places in its directory.
-        saved: the places of its drafts.
+        retained: the shards in its directory.
+        saved: the shards of its drafts.
         size: of its bytes so far.
         seal: its last bytes.
     """
 
-    def __init__(self, writer: str, number: int, held: dict[Place, Held], path: str) -> None:
+    def __init__(
+        self, writer: str, number: int, retained: dict[Shard, Retained], path: str
+    ) -> None:
         self.number = number
-        self.held = held
-        self.saved: frozenset[Place] = frozenset()
+        self.retained = retained
+        self.saved: frozenset[Shard] = frozenset()
         self.seal = b""
         self._writer = writer
         self._path = path
@@ -254,28 +260,28 @@ class _Encoder:
         for draft in drafts:
             if self.saved and enough():
                 break
-            yield from self._counted(self._place(draft, absorbed))
-            self.saved |= {draft.header.place}
-        for place in sorted(self.held.keys() - self.saved):
-            held = self.held[place]
-            if absorbed.round in held.needs and place in absorbed.owned:
-                parts = [Part(name=row.name, content=None) for row in held.rows]
-                draft = CheckpointDraft(header=held.header, parts=parts)
-                yield from self._counted(self._place(draft, absorbed))
+            yield from self._counted(self._shard(draft, absorbed))
+            self.saved |= {draft.header.shard}
+        for shard in sorted(self.retained.keys() - self.saved):
+            retained = self.retained[shard]
+            if absorbed.round in retained.needs and shard in absorbed.owned:
+                parts = [Part(name=row.name, content=None) for row in retained.rows]
+                draft = CheckpointDraft(header=retained.header, parts=parts)
+                yield from self._counted(self._shard(draft, absorbed))
         settings: list[StateSettings] = []
-        places: list[Region] = []
-        for place in sorted(self.held):
-            of_place = settings_of(self.held[place].header)
-            if of_place not in settings:
-                settings.append(of_place)
-            at = settings.index(of_place)
-            places.append(msgspec.structs.replace(self.held[place].region, settings=at))
+        shards: list[Region] = []
+        for shard in sorted(self.retained):
+            of_shard = settings_of(self.retained[shard].header)
+            if of_shard not in settings:
+                settings.append(of_shard)
+            at = settings.index(of_shard)
+            shards.append(msgspec.structs.replace(self.retained[shard].region, settings=at))
         directory = Directory(
             release=settings[0].release if settings else "",
             writer=self._writer,
             number=self.number,
             settings=settings,
-            places=places,
+            shards=shards,
         )
         end = end_of_round(directory, self.size)
         self.seal = end[-1]
@@ -286,21 +292,21 @@ class _Encoder:
             self.size += len(piece)
             yield piece
 
-    def _place(self, draft: CheckpointDraft, absorbed: _Absorbed) -> Iterator[bytes]:
-        """The parts of a place that the round has, and its record."""
+    def _shard(self, draft: CheckpointDraft, absorbed: _Absorbed) -> Iterator[bytes]:
+        """The parts of a shard that the round has, and its record."""
         header, start = draft.header, self.size
-        held = self.held.get(header.place)
-        before = {} if held is None else {row.name: row for row in held.rows}
+        retained = self.retained.get(header.shard)
+        before = {} if retained is None else {row.name: row for row in retained.rows}
         rows = []
         for part in draft.parts:
             row = before.get(part.name)
             if part.content is not None:
                 content = b"".join(part.content())
             elif row is None:
-                problem = f"the file of part {part.name!r} of {header.place} is missing"
+                problem = f"the file of part {part.name!r} of {header.shard} is missing"
                 raise StoreError(self._path, problem, _REWRITTEN)
             elif row.round == absorbed.round:
-                content = absorbed.read(header.place, row)
+                content = absorbed.read(header.shard, row)
             else:
                 rows.append(row)
                 continue
@@ -317,7 +323,7 @@ class _Encoder:
             rows.append(row)
         record = record_of(header, rows)
         region = Region(
-            place=header.place,
+            shard=header.shard,
             generation=header.generation,
             offset=header.offset,
             written_at=header.written_at,
@@ -328,5 +334,5 @@ class _Encoder:
             record=len(record),
             digest=digest_of(record),
         )
-        self.held[header.place] = Held(header, rows, region)
+        self.retained[header.shard] = Retained(header, rows, region)
         yield record

@@ -47,7 +47,7 @@ class ProcessClock(NamedTuple):
     sleep: Callable[[float], None] = time.sleep
 
 
-class _Trouble:
+class _FailureLog:
     """Logs each new problem of rounds and when they recover, instead of every failure.
 
     Attributes:
@@ -119,13 +119,13 @@ class CheckpointScheduler:
         idle: seconds in which the polling thread waited for records.
         failures: failed rounds by reason; the next round retries.
         last_success: time of the last written round, seconds since the epoch, or None.
-        trouble: the log of failures.
+        failure_log: the log of failures.
     """
 
     def __init__(
         self,
         store: Store,
-        letters: DeadLetters | None,
+        dead_letters: DeadLetters | None,
         committer: OffsetCommitter,
         owned: Mapping[Partition, PartitionCheckpoints],
         *,
@@ -138,9 +138,9 @@ class CheckpointScheduler:
         self.idle = 0.0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
-        self.trouble = _Trouble(clock.monotonic, log)
+        self.failure_log = _FailureLog(clock.monotonic, log)
         self._store = store
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._committer = committer
         self._owned = owned
         self._settings = settings
@@ -176,20 +176,20 @@ class CheckpointScheduler:
         due = [
             checkpoints
             for _, checkpoints in sorted(self._owned.items())
-            if checkpoints.is_due(held=checkpoints.plan.place in self._store.held)
+            if checkpoints.is_due(retained=checkpoints.plan.shard in self._store.retained)
         ]
         silent = self._clock.monotonic() - self._written_at
-        if due or (silent >= HEARTBEAT and self._store.held):
+        if due or (silent >= HEARTBEAT and self._store.retained):
             self._begin(due)
             self._take_done()
             return
         # After a rebalance no partition has changed, and none can while reading is paused for
-        # letters that no round writes.
+        # dead letters that no round writes.
         if self._flush is not None and self._flush.done():
             self.failures["dead_letters"] += isinstance(self._flush.exception(), DeadLetterError)
             self._flush = None
-        if self._flush is None and self._letters is not None and self._letters.full:
-            self._flush = self._worker.submit(self._letters.flush)
+        if self._flush is None and self._dead_letters is not None and self._dead_letters.full:
+            self._flush = self._worker.submit(self._dead_letters.flush)
 
     def first(self, partitions: Sequence[PartitionCheckpoints]) -> None:
         """Write the first checkpoints of partitions, synchronously.
@@ -208,7 +208,7 @@ class CheckpointScheduler:
         self.wait(until)
         changed = [checkpoints for checkpoints in partitions if checkpoints.changed]
         if self._round is None and changed and self._clock.monotonic() < until:
-            # Some that are written are worth more than all that are not.
+            # Some that are written in time are better than all that are not.
             enough = until - min(_REPORT, self._settings.budget / 2)
             self._begin(changed, lambda: self._clock.monotonic() >= enough)
             self.wait(until)
@@ -265,7 +265,7 @@ class CheckpointScheduler:
         """Copy, and let the worker write; `enough`: see `_checkpoint`."""
         began = self._clock.busy()
         started = self._round = _Round(partitions)
-        started.steps = self._checkpoint(started, self._letters, enough)
+        started.steps = self._checkpoint(started, self._dead_letters, enough)
         write = next(started.steps)
         copying = self._clock.busy() - began
 
@@ -282,7 +282,7 @@ class CheckpointScheduler:
     def _checkpoint(
         self,
         started: _Round,
-        letters: DeadLetters | None,
+        dead_letters: DeadLetters | None,
         enough: Callable[[], bool] = lambda: False,
         *,
         commit: bool = True,
@@ -294,7 +294,7 @@ class CheckpointScheduler:
 
         Args:
             started: the round.
-            letters: flushed before the states are written; None if they may wait.
+            dead_letters: flushed before the states are written; None if they may wait.
             enough: whether the partitions that are left must wait; asked before each.
             commit: whether the offsets are committed at once.
 
@@ -302,14 +302,14 @@ class CheckpointScheduler:
             The function that writes the copies, for any thread; `send` takes what it returns.
         """
         # 1. Copy the states of all partitions at once, so that pending counts are settled once.
-        at, held = self._clock.wall(), self._store.held
+        at, retained = self._clock.wall(), self._store.retained
         copies = {
-            checkpoints.plan.place: checkpoints.copied(
-                self._settings, at, held=checkpoints.plan.place in held
+            checkpoints.plan.shard: checkpoints.copied(
+                self._settings, at, retained=checkpoints.plan.shard in retained
             )
             for checkpoints in started.partitions
         }
-        owned = {checkpoints.plan.place for checkpoints in self._owned.values()}
+        owned = {checkpoints.plan.shard for checkpoints in self._owned.values()}
 
         def out_of_time() -> bool:
             started.encoded += 1
@@ -317,18 +317,18 @@ class CheckpointScheduler:
 
         def write() -> list[DurableCheckpoint]:
             # 2. Make the dead letters below the offsets durable.
-            if letters is not None:
-                letters.flush()
+            if dead_letters is not None:
+                dead_letters.flush()
             # 3. Write the copies into one file, and sync it.
             drafts = [draft for draft, _ in copies.values()]
             saved = self._store.save(drafts, owned, out_of_time)
-            return [durable() for place, (_, durable) in copies.items() if place in saved]
+            return [durable() for shard, (_, durable) in copies.items() if shard in saved]
 
         written = yield write
         # 4. Note where a restart would go on, and which offsets that allows to commit.
-        of_place = {checkpoints.plan.place: checkpoints for checkpoints in started.partitions}
+        of_shard = {checkpoints.plan.shard: checkpoints for checkpoints in started.partitions}
         for saved in written:
-            checkpoints = of_place[saved.place]
+            checkpoints = of_shard[saved.shard]
             # A partition that was lost meanwhile is another's to commit.
             if self._owned.get(checkpoints.partition) is checkpoints:
                 # A copy of what was taken over has nothing to commit.
@@ -347,18 +347,18 @@ class CheckpointScheduler:
             durable = done.job.result(seconds)
         except TimeoutError:
             self.failures["timeout"] += 1
-            self.trouble.note_failure(None, "it was not written in time", partitions)
+            self.failure_log.note_failure(None, "it was not written in time", partitions)
             return
         except _FAILURES as error:
             reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
             self.failures[reason] += 1
-            self.trouble.note_failure(error, str(error), partitions)
+            self.failure_log.note_failure(error, str(error), partitions)
             for checkpoints in done.partitions:
                 checkpoints.forget_last()
         else:
             self._written_at = self._clock.monotonic()
             self.last_success = self._clock.wall()
-            self.trouble.note_success()
+            self.failure_log.note_success()
             before, self._cleanup_failure = self._cleanup_failure, self._store.cleanup_failure
             if self._cleanup_failure is not None and before is None:
                 fields = {"problem": self._cleanup_failure}
@@ -405,26 +405,26 @@ class PartitionCheckpoints:
 
     @property
     def joined(self) -> bool:
-        """Whether several logs are joined into this partition."""
+        """True if several logs are joined into this partition."""
         return bool(self.plan.assignment.members)
 
     def passes(self, batch: RecordBatch) -> bool:
-        """Whether the batch has records that no counter has shown."""
+        """Return whether the batch has records that no counter has exported."""
         if self.position >= self.counted:
             return True
         return not self.joined and batch.next_offset > self.counted
 
     @property
     def changed(self) -> bool:
-        """Whether records were counted since the newest checkpoint."""
+        """True if records were counted since the newest checkpoint."""
         return self.position != self.offset
 
-    def is_due(self, *, held: bool) -> bool:
-        """Whether the next round of this process must have a checkpoint of it.
+    def is_due(self, *, retained: bool) -> bool:
+        """Return whether the next round of this process must have a checkpoint of it.
 
-        `held`: whether the one before has. What was taken over is copied although nothing changed.
+        `retained`: whether the last round has one. A state that was taken over is copied unchanged.
         """
-        return not held or self.position != self._written
+        return not retained or self.position != self._written
 
     def note_restore(self, saved: SavedCheckpoint, *, current: bool) -> None:
         """Note that the state was loaded from this checkpoint.
@@ -453,14 +453,14 @@ class PartitionCheckpoints:
         return self._evidence.totals(self.partition)()
 
     def copied(
-        self, settings: CheckpointSettings, written_at: float, *, held: bool
+        self, settings: CheckpointSettings, written_at: float, *, retained: bool
     ) -> tuple[CheckpointDraft, Callable[[], DurableCheckpoint]]:
         """A copy of the state, made within milliseconds; and the checkpoint once it is written.
 
-        `held`: whether the last round of this process has it, and with it the unchanged sections.
+        `retained`: whether the last round of this process has it, with the unchanged sections.
         """
         sections = self._ingest.sections(self.partition)
-        before = self._versions if held else {}
+        before = self._versions if retained else {}
         parts = [
             Part(
                 name=section.name,
@@ -476,7 +476,7 @@ class PartitionCheckpoints:
             release=settings.release,
             cluster=settings.cluster(),
             group=settings.group,
-            place=self.plan.place,
+            shard=self.plan.shard,
             generation=self.plan.generation,
             offset=self.position,
             counted=max(self.position, self.counted),
@@ -489,16 +489,16 @@ class PartitionCheckpoints:
         )
         versions = {section.name: section.version for section in sections}
         totals = self._evidence.totals(self.partition) if self.showing else None
-        fold = self._evidence.folding(self.partition)
+        partition_key = self._evidence.partition_key(self.partition)
 
         def durable() -> DurableCheckpoint:
             return DurableCheckpoint(
-                place=header.place,
+                shard=header.shard,
                 offset=header.offset,
                 offsets=offsets,
                 versions=versions,
                 totals=None if totals is None else totals(),
-                fold=fold,
+                partition_key=partition_key,
             )
 
         return CheckpointDraft(header=header, parts=parts), durable

@@ -161,7 +161,7 @@ def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, st
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is the URL of a bucket, not a folder.
+    """True if a path is the URL of a bucket, not a folder.
 
     Example:
         >>> is_url("s3://bucket/prefix"), is_url("state"), is_url("s3:/x")

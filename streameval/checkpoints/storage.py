@@ -117,11 +117,11 @@ class Disk:
         return sorted(child_path.name for child_path in folder.iterdir())
 
     def is_folder(self, path: Path) -> bool:
-        """Whether a path is a folder."""
+        """True if a path is a folder."""
         return path.is_dir()
 
     def read(self, path: Path, start: int, size: int) -> bytes:
-        """At most `size` bytes from `start`; fewer at the end of the file."""
+        """Read at most `size` bytes from `start`; fewer at the end of the file."""
         with open(path, "rb", buffering=0, opener=_open_at_once) as file:
             file.seek(start)
             # Memory for the size is taken first, and it may be made up.
@@ -191,7 +191,7 @@ def _is_shared(folder: Path) -> bool:
 
 
 def try_folder(path: str) -> str:
-    """Whether this user may write a folder, or create it; creates nothing.
+    """True if this user may write a folder, or create it; creates nothing.
 
     Raises:
         StoreError: this user may not.
@@ -247,7 +247,7 @@ class Storage(Protocol):
         """
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
-        """At least one byte of a file; fewer than `size` at its end.
+        """Read at least one byte of a file; fewer than `size` at its end.
 
         Raises:
             FileNotFoundError: it does not exist.
@@ -316,11 +316,11 @@ class Folder:
 
     def files(self, folder: str = "") -> dict[str, StoredFile]:
         """See `Storage.files`."""
-        listed: dict[str, StoredFile] = {}
-        self._list(self._top / folder, "", listed)
-        return listed
+        result: dict[str, StoredFile] = {}
+        self._list(self._top / folder, "", result)
+        return result
 
-    def _list(self, folder: Path, within: str, listed: dict[str, StoredFile]) -> None:
+    def _list(self, folder: Path, within: str, result: dict[str, StoredFile]) -> None:
         names: Sequence[str] = ()
         with suppress(FileNotFoundError), self._reading(folder):
             names = self._disk.names(folder)
@@ -329,10 +329,10 @@ class Folder:
             with suppress(FileNotFoundError), self._reading(path):
                 if not self._disk.is_folder(path):
                     size, at = self._disk.size(path), self._disk.modified(path)
-                    listed[f"{within}{name}"] = StoredFile(size, at, f"{at!r}")
+                    result[f"{within}{name}"] = StoredFile(size, at, f"{at!r}")
                 elif decode_name(name) is not None and within.count("/") < _DEEPEST:
                     # Other folders, as lost+found, may not be ours to read.
-                    self._list(path, f"{within}{name}/", listed)
+                    self._list(path, f"{within}{name}/", result)
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `Storage.delete`."""

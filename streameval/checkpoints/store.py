@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.earlier import earlier_version, place_and_offset
+from streameval.checkpoints.earlier import earlier_version, shard_and_offset
 from streameval.checkpoints.format import (
     ARCHIVE,
     CLAIM,
@@ -27,8 +27,8 @@ from streameval.checkpoints.format import (
     Header,
     LaterDirectory,
     Part,
-    Place,
     Region,
+    Shard,
     StateSettings,
     claim_in,
     digest_of,
@@ -57,10 +57,10 @@ GRACE: Final = 600.0
 """Seconds without a round after which a process counts as ended: a live one writes each minute."""
 
 _TRIES: Final = 5
-_PLACES_AT_ONCE: Final = 8
+_SHARDS_AT_ONCE: Final = 8
 _FILES_AT_ONCE: Final = 16
 _DIRECTORY: Final = 1 << 16
-"""Bytes at the end of a round that are read first: the directory of some hundred places."""
+"""Bytes at the end of a round that are read first: the directory of some hundred shards."""
 _SWEEP: Final = 60
 """Rounds from one look for the files of processes that have ended to the next.
 
@@ -69,14 +69,14 @@ before it have left.
 """
 
 
-def refuse_foreign(store: str, owner: Claim, cluster: str, group: str) -> None:
+def refuse_foreign(store: str, claim: Claim, cluster: str, group: str) -> None:
     """Raise RefusedStateError if a store belongs to another cluster or group."""
-    for what, here in (("cluster", cluster), ("group", group)):
-        claimed = getattr(owner, what)
-        if here != claimed:
-            problem = f"its state belongs to {what} {claimed!r}, and this process reads {here!r}"
+    for what, actual in (("cluster", cluster), ("group", group)):
+        claimed = getattr(claim, what)
+        if actual != claimed:
+            problem = f"its state belongs to {what} {claimed!r}, and this process reads {actual!r}"
             remedy = "give another [state] path"
-            raise RefusedStateError(store, problem, remedy, owner=(what, here, claimed))
+            raise RefusedStateError(store, problem, remedy, owner=(what, actual, claimed))
 
 
 class SavedCheckpoint:
@@ -129,7 +129,7 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a checkpoint is. Equal locations have equal bytes.
+    """The position of a checkpoint. Equal locations have equal bytes.
 
     Attributes:
         key: of its file, relative to the store.
@@ -141,7 +141,7 @@ class Location:
         version: of its format, and the release that wrote it.
     """
 
-    place: Place
+    shard: Shard
     offset: int
     key: str
     tag: str
@@ -155,7 +155,7 @@ class Location:
 
     @property
     def order(self) -> tuple[int, int, float, str]:
-        """The highest of a place wins; a process drops or removes only what is lower than another.
+        """The highest of a shard wins; a process drops or removes only what is lower than another.
 
         So the highest is never removed, whatever several processes do at once.
         """
@@ -176,31 +176,33 @@ class Fault(NamedTuple):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What one listing of a store shows; of checkpoints, only directories have been read.
+    """The result of one listing of a store; of checkpoints, only directories have been read.
 
     Attributes:
-        places: the checkpoints of each place, sorted by place, newest first; at least one each.
+        shards: the checkpoints of each shard, sorted by shard, newest first; at least one each.
         writers: the two newest directories of each writer, newest first; None for a damaged one.
         files: all files, by key.
         faults: the damaged directories among them.
     """
 
-    places: Mapping[Place, Sequence[Location]]
-    writers: Mapping[str, Sequence[Mapping[Place, Location] | None]]
+    shards: Mapping[Shard, Sequence[Location]]
+    writers: Mapping[str, Sequence[Mapping[Shard, Location] | None]]
     files: Mapping[str, StoredFile]
     faults: Sequence[Fault] = ()
 
-    def damage(self, place: Place) -> list[str]:
-        """A message for each damaged directory that may hide a newer checkpoint of this place."""
-        locations = self.places.get(place)
+    def damage(self, shard: Shard) -> list[str]:
+        """A message for each damaged directory that may hide a newer checkpoint of this shard."""
+        locations = self.shards.get(shard)
         if locations is None:
             # It would have begun in the very round that is damaged, before any commit.
             return [fault.problem for fault in self.faults if fault.is_all]
         newest = max(location.modified for location in locations)
         return [fault.problem for fault in self.faults if fault.modified >= newest]
 
-    def covering(self, location: Location, damaged: Collection[Location] = ()) -> frozenset[str]:
-        """The other processes with a higher checkpoint of the place, if two of their rounds do.
+    def superseded_by(
+        self, location: Location, damaged: Collection[Location] = ()
+    ) -> frozenset[str]:
+        """The other processes with a higher checkpoint of the shard, if two of their rounds do.
 
         Two, because one may be damaged; of one process or of two: one that ends after its first
         round leaves a single one. `damaged`: checkpoints that do not count.
@@ -208,7 +210,7 @@ class Listing(msgspec.Struct, frozen=True):
         rounds = Counter[str]()
         for writer, directories in self.writers.items():
             for directory in directories if writer != location.writer else ():
-                other = None if directory is None else directory.get(location.place)
+                other = None if directory is None else directory.get(location.shard)
                 if other is None or other in damaged or other.key not in self.files:
                     break
                 if other.order <= location.order:
@@ -217,8 +219,8 @@ class Listing(msgspec.Struct, frozen=True):
         return frozenset(rounds if rounds.total() > 1 else ())
 
 
-class Found(msgspec.Struct, kw_only=True):
-    """The newest valid checkpoint of a place, if any.
+class NewestCheckpoint(msgspec.Struct, kw_only=True):
+    """The newest valid checkpoint of a shard, if any.
 
     Attributes:
         damaged: a message for each newer file, which is damaged.
@@ -229,12 +231,12 @@ class Found(msgspec.Struct, kw_only=True):
 
 
 def skipped(location: Location, error: DamagedStateError) -> str:
-    """Why an older checkpoint counts instead of a damaged one."""
+    """A message: an older checkpoint counts instead of a damaged one."""
     return f"offset {location.offset:,} is skipped: {error.what}: {error.problem}"
 
 
 class Store:
-    """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
+    """Checkpoints by shard and offset, shared by all replicas; the highest valid offset wins.
 
     docs/reference/state.md describes its files. Methods raise StoreError if the storage fails.
     In a bucket, a round takes three requests: list the rounds of this process, write one file,
@@ -266,55 +268,55 @@ class Store:
                 claim.
             StoreError: it cannot be used.
         """
-        owner = self._owner()
-        if owner is None:
+        existing = self._claim_or_none()
+        if existing is None:
             # Every process claims before it writes a checkpoint, so look for checkpoints first.
             headers = self.headers()
-            owner = self._owner()
-            if owner is None and headers:
+            existing = self._claim_or_none()
+            if existing is None and headers:
                 claims = {
                     str(Claim(cluster=header.cluster, group=header.group))
                     for header in headers.values()
                     if header is not None
                 }
-                said = f"; its checkpoints say {' or '.join(sorted(claims))}" if claims else ""
+                hint = f"; its checkpoints say {' or '.join(sorted(claims))}" if claims else ""
                 raise RefusedStateError(
                     self.path,
                     f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their "
                     "owner",
-                    f"bring {CLAIM} back{said}, or give another [state] path",
+                    f"bring {CLAIM} back{hint}, or give another [state] path",
                 )
-            if owner is None:
+            if existing is None:
                 claim = Claim(cluster=cluster, group=group)
                 self._storage.put_new(CLAIM, [f"{claim}\n".encode()])
-                owner = self.owner()
-        refuse_foreign(self.path, owner, cluster, group)
+                existing = self.existing_claim()
+        refuse_foreign(self.path, existing, cluster, group)
         self._claimed = True
 
-    def _owner(self) -> Claim | None:
+    def _claim_or_none(self) -> Claim | None:
         with suppress(FileNotFoundError):
             return claim_in(self._storage.path_of(CLAIM), self._storage.get(CLAIM))
         return None
 
-    def owner(self) -> Claim:
+    def existing_claim(self) -> Claim:
         """The claim of the store; raises StoreError without one."""
-        owner = self._owner()
-        if owner is None:
+        claim = self._claim_or_none()
+        if claim is None:
             raise StoreError(self.path, f"{CLAIM} is missing", self._storage.remedy)
-        return owner
+        return claim
 
     def claimed(self) -> bool:
-        """Whether the store is claimed, that is, exists."""
-        return self._owner() is not None
+        """Return whether the store is claimed, that is, exists."""
+        return self._claim_or_none() is not None
 
     def gather(
-        self, read: Callable[[A], B], items: Iterable[A], limit: int = _PLACES_AT_ONCE
+        self, read: Callable[[A], B], items: Iterable[A], limit: int = _SHARDS_AT_ONCE
     ) -> list[B]:
         """Call a function that reads the store for each item; concurrently if it is remote."""
         return map_concurrently(limit if self._storage.remote else 1, read, items)
 
     def listing(self) -> Listing:
-        """The checkpoints of all places, by one listing; writes nothing.
+        """The checkpoints of all shards, by one listing; writes nothing.
 
         Directories of rounds are read once and cached.
 
@@ -330,15 +332,15 @@ class Store:
     def _listing(self) -> Listing:
         files = self._storage.files()
         rounds: dict[str, list[str]] = {}
-        found: list[Location] = []
+        all_locations: list[Location] = []
         for key, file in sorted(files.items(), reverse=True):
             if (of_round := round_of(key)) is not None:
                 rounds.setdefault(of_round[0], []).append(key)
-            elif (checkpoint := place_and_offset(key)) is not None:
-                place, offset = checkpoint
-                found.append(
+            elif (checkpoint := shard_and_offset(key)) is not None:
+                shard, offset = checkpoint
+                all_locations.append(
                     Location(
-                        place=place, offset=offset, key=key, tag=file.tag, modified=file.modified
+                        shard=shard, offset=offset, key=key, tag=file.tag, modified=file.modified
                     )
                 )
         newest = [(key, files[key].tag) for keys in rounds.values() for key in keys[:2]]
@@ -353,7 +355,7 @@ class Store:
         if None in read:
             raise FileNotFoundError(unread[read.index(None)])
         self._directories = {name: cached[name] for name in newest}
-        writers: dict[str, list[Mapping[Place, Location] | None]] = {}
+        writers: dict[str, list[Mapping[Shard, Location] | None]] = {}
         faults = []
         for writer, keys in rounds.items():
             own = [cached[key, files[key].tag] for key in keys[:2]]
@@ -368,9 +370,9 @@ class Store:
                     continue
                 # Of equal locations, the one of the newest round is first, and stays.
                 locations = _locations(key, directory, modified)
-                found += locations.values()
+                all_locations += locations.values()
                 writers[writer].append(locations)
-        return Listing(_newest_first(found), writers, files, faults)
+        return Listing(_newest_first(all_locations), writers, files, faults)
 
     def _directory(
         self, key: str, file: StoredFile
@@ -391,39 +393,39 @@ class Store:
         except FileNotFoundError:
             return None
 
-    def places(self) -> list[Place]:
-        """The places with checkpoints, sorted."""
-        return [*self.listing().places]
+    def shards(self) -> list[Shard]:
+        """The shards with checkpoints, sorted."""
+        return [*self.listing().shards]
 
     def last(self, topics: Collection[str] = ()) -> Header | None:
         """The header of the checkpoint written last, of these topics if any are given."""
         headers = [
             header
-            for place, header in self.headers().items()
-            if header is not None and (not topics or place.topic in topics)
+            for shard, header in self.headers().items()
+            if header is not None and (not topics or shard.topic in topics)
         ]
         return max(headers, key=lambda header: header.written_at, default=None)
 
-    def headers(self) -> dict[Place, Header | None]:
-        """The newest header of each place, without a check of its parts.
+    def headers(self) -> dict[Shard, Header | None]:
+        """The newest header of each shard, without a check of its parts.
 
         It is None if no header is readable, or if its version is unknown to this release.
         """
-        places = self.listing().places
-        headers = self.gather(self._header, places.values(), _FILES_AT_ONCE)
-        return dict(zip(places, headers, strict=True))
+        shards = self.listing().shards
+        headers = self.gather(self._header, shards.values(), _FILES_AT_ONCE)
+        return dict(zip(shards, headers, strict=True))
 
     def _header(self, locations: Sequence[Location]) -> Header | None:
         for location in locations:
             try:
-                return self._content(location, whole=False)[0]
+                return self._content(location, with_parts=False)[0]
             except StateVersionError:
                 return None
             except (DamagedStateError, FileNotFoundError):
                 continue
         return None
 
-    def newest(self, place: Place, listing: Listing | None = None) -> Found:
+    def newest(self, shard: Shard, listing: Listing | None = None) -> NewestCheckpoint:
         """The valid checkpoint with the highest offset, after a check of all its bytes.
 
         Raises:
@@ -434,15 +436,15 @@ class Store:
             # Another process may delete a superseded file; then list again.
             listing = listing or self.listing()
             with suppress(FileNotFoundError):
-                return self._newest(place, listing)
+                return self._newest(shard, listing)
             listing = None
         raise StoreError(self.path, "its files vanish while they are read", "try again")
 
-    def _newest(self, place: Place, listing: Listing) -> Found:
-        locations = listing.places.get(place, ())
+    def _newest(self, shard: Shard, listing: Listing) -> NewestCheckpoint:
+        locations = listing.shards.get(shard, ())
         if not locations:
             self._check_claim()
-        damaged = listing.damage(place)
+        damaged = listing.damage(shard)
         for location in locations:
             try:
                 saved = self.read_valid(location)
@@ -452,8 +454,8 @@ class Store:
             else:
                 # Its writer may have been killed before it was durable.
                 self._storage.sync(location.key.rpartition("/")[0])
-                return Found(saved=saved, damaged=damaged)
-        return Found(saved=None, damaged=damaged)
+                return NewestCheckpoint(saved=saved, damaged=damaged)
+        return NewestCheckpoint(saved=None, damaged=damaged)
 
     def read_valid(
         self, location: Location, needs: Callable[[Entry], bool] = lambda _: True
@@ -462,7 +464,7 @@ class Store:
         try:
             return self.read(location, needs)
         except FileNotFoundError as error:
-            if location not in self.listing().places.get(location.place, ()):
+            if location not in self.listing().shards.get(location.shard, ()):
                 raise
             raise DamagedStateError(str(error), "it is missing") from error
 
@@ -480,16 +482,16 @@ class Store:
             StoreError: the store cannot be read.
         """
         # A request costs more than the bytes of parts that are not needed.
-        header, entries, start, data = self._content(location, whole=self._storage.remote)
-        here: list[Entry] = []
+        header, entries, start, data = self._content(location, with_parts=self._storage.remote)
+        in_file: list[Entry] = []
         elsewhere: dict[str, list[Entry]] = {}
         for entry in filter(needs, entries):
             inside = start <= entry.start <= start + len(data) - entry.size
             if entry.key == location.key and inside:
-                here.append(entry)
+                in_file.append(entry)
             else:
                 elsewhere.setdefault(entry.key, []).append(entry)
-        parts = self._cut(here, data, start)
+        parts = self._cut(in_file, data, start)
         for of_file in self.gather(self._parts, elsewhere.values(), _FILES_AT_ONCE):
             parts |= of_file
         path = self._storage.path_of(location.key)
@@ -507,11 +509,11 @@ class Store:
         return SavedCheckpoint(path, header, entries, read_again)
 
     def _content(
-        self, location: Location, *, whole: bool
+        self, location: Location, *, with_parts: bool
     ) -> tuple[Header, Sequence[Entry], int, bytes]:
         """Header and table of a checkpoint; bytes of its file that were read, and their position.
 
-        `whole`: whether to read the parts that were written with it, too.
+        `with_parts`: whether to read the parts that were written with it, too.
         """
         key, region = location.key, location.region
         path = self._storage.path_of(key)
@@ -520,7 +522,7 @@ class Store:
         if region is None or location.settings is None:
             number, release = location.version
             raise StateVersionError(path, number, VERSION, f"release {release}")
-        size = region.size if whole else region.record
+        size = region.size if with_parts else region.record
         start = region.start + region.size - size
         data = self._storage.get_range(key, start, size)
         record = data[size - region.record :]
@@ -546,60 +548,62 @@ class Store:
         return parts
 
     @property
-    def held(self) -> Collection[Place]:
-        """The places that this process has saved, so that unchanged parts need no content."""
-        return self._writer.held.keys()
+    def retained(self) -> Collection[Shard]:
+        """The shards that this process has saved, so that unchanged parts need no content."""
+        return self._writer.retained.keys()
 
     def save(
         self,
         drafts: Sequence[CheckpointDraft],
-        owned: Collection[Place] | None = None,
+        owned: Collection[Shard] | None = None,
         enough: Callable[[], bool] = lambda: False,
-    ) -> frozenset[Place]:
-        """Write a round: checkpoints and the list of all that this process holds, as one file.
+    ) -> frozenset[Shard]:
+        """Write a round: checkpoints and the list of all shards of this process, as one file.
 
         It is written atomically and durably. Then what it supersedes is removed: what neither this
         round nor the one before needs, and now and then the files of processes that have ended.
 
         Args:
             drafts: the checkpoints; without one, the round says that this process lives.
-            owned: the places of this process, those of the drafts among them; None for all that it
-                holds. Another place is kept until another process has saved it twice.
+            owned: the shards of this process, those of the drafts among them; None for all that it
+                holds. Another shard is kept until another process has saved it twice.
             enough: whether the rest of the drafts must wait; asked before each but the first.
 
         Returns:
-            The places that were saved.
+            The shards that were saved.
 
         Raises:
             StoreError: the write failed, or a file with an unchanged part is missing or damaged.
-                Checkpoints are as before; places that are no longer held need all parts next time.
+                Checkpoints are as before; shards that are no longer in it need all parts next time.
         """
         with self._saving:
             writer = self._writer
             files = writer.files()
             if not files:
                 self._check_claim()
-            foreign = set() if owned is None else writer.held.keys() - set(owned)
+            foreign = set() if owned is None else writer.retained.keys() - set(owned)
             superseded: list[str] = []
-            dropped: set[Place] = set()
+            dropped: set[Shard] = set()
             if foreign or self._rounds % _SWEEP == 0:
                 listing = self.listing()
-                covering: set[str] = set()
+                superseding: set[str] = set()
 
-                def is_covered(location: Location) -> bool:
-                    # What a restore has skipped is damaged: what it went on from is worth more.
-                    writers = listing.covering(location, self._damaged)
-                    covering.update(writers)
+                def is_superseded(location: Location) -> bool:
+                    # A restore has skipped it as damaged, so the older one has to stay.
+                    writers = listing.superseded_by(location, self._damaged)
+                    superseding.update(writers)
                     return bool(writers)
 
-                held = listing.writers.get(writer.name, [None])[0] or {}
-                dropped = {place for place in foreign & held.keys() if is_covered(held[place])}
-                superseded = self._ended(listing, is_covered)
-                for other in sorted(covering):
+                retained = listing.writers.get(writer.name, [None])[0] or {}
+                dropped = {
+                    shard for shard in foreign & retained.keys() if is_superseded(retained[shard])
+                }
+                superseded = self._ended(listing, is_superseded)
+                for other in sorted(superseding):
                     # It may have been killed before its only round was durable.
                     self._storage.sync(f"{ROUNDS}/{other}")
-            mine = writer.held.keys() - foreign | {draft.header.place for draft in drafts}
-            saved, rounds = writer.write(drafts, files, mine, dropped, enough)
+            own_shards = writer.retained.keys() - foreign | {draft.header.shard for draft in drafts}
+            saved, rounds = writer.write(drafts, files, own_shards, dropped, enough)
             self._rounds += 1
             # The round is durable, so a failed cleanup can wait for the next. Files of other users
             # come last: this one may not be allowed to remove them.
@@ -611,8 +615,8 @@ class Store:
                     self.cleanup_failure = str(error)
             return saved
 
-    def _ended(self, listing: Listing, is_covered: Callable[[Location], bool]) -> list[str]:
-        """The files of processes that have ended, all of whose places others have saved since."""
+    def _ended(self, listing: Listing, is_superseded: Callable[[Location], bool]) -> list[str]:
+        """The files of processes that have ended, all of whose shards others have saved since."""
         # By the clock of the storage, which may differ from that of this machine.
         now = max((file.modified for file in listing.files.values()), default=0.0)
         by_writer: dict[str, list[str]] = {}
@@ -627,13 +631,13 @@ class Store:
             if writer == self._writer.name or last >= now - GRACE or newest is None:
                 continue
             known = all(at.version[0] <= VERSION for at in newest.values())
-            if known and all(map(is_covered, newest.values())):
+            if known and all(map(is_superseded, newest.values())):
                 # Newest first: what is left after a crash has no directory for long.
                 ended += sorted(keys, reverse=True)
         return ended
 
-    def archive(self, place: Place, listing: Listing | None = None) -> bool:
-        """Copy the newest valid checkpoint of a place to a store of its own, below `aside`.
+    def archive(self, shard: Shard, listing: Listing | None = None) -> bool:
+        """Copy the newest valid checkpoint of a shard to a store of its own, below `aside`.
 
         The next one of a higher generation takes its place. An interrupted call can be repeated,
         and what is there already is not copied again.
@@ -642,7 +646,7 @@ class Store:
             Whether there is a copy: a state that is damaged or of a later version has none.
         """
         try:
-            saved = self.newest(place, listing).saved
+            saved = self.newest(shard, listing).saved
         except StateVersionError:
             return False
         if saved is None:
@@ -650,27 +654,27 @@ class Store:
         folder = f"{ARCHIVE}/{digest_of(to_json(saved.header))[:16]}/"
         copied = self._storage.files(folder + ROUNDS)
         if not any(round_of(f"{ROUNDS}/{name}") for name in copied):
-            claim = f"{self.owner()}\n".encode()
+            claim = f"{self.existing_claim()}\n".encode()
             self._storage.put_new(folder + CLAIM, [claim])
             aside = RoundWriter(self._storage, folder)
-            aside.write([saved.draft], {}, {place}, (), lambda: False)
+            aside.write([saved.draft], {}, {shard}, (), lambda: False)
         return True
 
     def _check_claim(self) -> None:
         """Refuse a store that was claimed and has been emptied since."""
         if self._claimed:
-            self.owner()
+            self.existing_claim()
 
 
 def _locations(
     key: str, directory: Directory | LaterDirectory, modified: float
-) -> dict[Place, Location]:
+) -> dict[Shard, Location]:
     """The checkpoints in the directory of the round with this key."""
     writer = key.split("/")[1]
     locations = {}
-    for region in directory.places:
+    for region in directory.shards:
         location = Location(
-            place=region.place,
+            shard=region.shard,
             generation=region.generation,
             offset=region.offset,
             written_at=region.written_at,
@@ -688,25 +692,25 @@ def _locations(
                 region=region,
                 settings=directory.settings[region.settings],
             )
-        locations[region.place] = location
+        locations[region.shard] = location
     return locations
 
 
-def _newest_first(found: Iterable[Location]) -> dict[Place, list[Location]]:
-    """The distinct checkpoints of each place, the highest first; only of its newest generation."""
-    places: dict[Place, list[Location]] = {}
-    for location in found:
-        locations = places.setdefault(location.place, [])
+def _newest_first(candidates: Iterable[Location]) -> dict[Shard, list[Location]]:
+    """The distinct checkpoints of each shard, the highest first; only of its newest generation."""
+    shards: dict[Shard, list[Location]] = {}
+    for location in candidates:
+        locations = shards.setdefault(location.shard, [])
         if location not in locations:
             locations.append(location)
-    for place, locations in places.items():
+    for shard, locations in shards.items():
         newest = max(location.generation for location in locations)
-        places[place] = sorted(
+        shards[shard] = sorted(
             (location for location in locations if location.generation == newest),
             key=lambda location: location.order,
             reverse=True,
         )
-    return {place: places[place] for place in sorted(places)}
+    return {shard: shards[shard] for shard in sorted(shards)}
 
 
 def folder_store(path: Path, disk: Disk | None = None) -> Store:
@@ -735,7 +739,7 @@ def store_of(
 
 
 def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
-    """Whether a path has a store.
+    """Return whether a path has a store.
 
     Raises:
         MissingExtraError: it is the URL of a bucket, and the extra is not installed.

@@ -35,7 +35,7 @@ from streameval.config.pipeline import (
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import checkpoint_store, dead_letter_topics
 from streameval.engine.analysis import configured
-from streameval.engine.dead_letters import DeadLetter, decode_each, letters_of
+from streameval.engine.dead_letters import DeadLetter, dead_letters_in, decode_each
 from streameval.engine.first_records import FirstRecords
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
@@ -94,11 +94,11 @@ def check(
         source = kinds.build(settings.source, os.environ, shared=settings.state is not None)
         check_decoders(settings)
         schemas_of(settings, os.environ)
-        letters = dead_letter_topics(settings)
+        dead_letters = dead_letter_topics(settings)
         if settings.state is not None:
             checkpoint_store(settings.state)
     with output():
-        sys.stdout.write(configuration_lines(config, settings, letters))
+        sys.stdout.write(configuration_lines(config, settings, dead_letters))
     if connect:
         _connect(settings, settings.source.group_of(source.cluster))
     elif not settings.source.has_topics:
@@ -132,15 +132,15 @@ def _source_problem(path: Path) -> ConfigError | None:
     return None
 
 
-def configuration_lines(path: Path, config: Config, letters: Sequence[str]) -> str:
+def configuration_lines(path: Path, config: Config, dead_letters: Sequence[str]) -> str:
     """What `run` would do with a configuration, a line for each part.
 
-    `letters`: the topics of dead letters.
+    `dead_letters`: the topics of dead letters.
     """
-    return drawn_text(*(f"{name:<10} {what}" for name, what in _plan(path, config, letters)))
+    return drawn_text(*(f"{name:<10} {what}" for name, what in _plan(path, config, dead_letters)))
 
 
-def _plan(path: Path, config: Config, letters: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _plan(path: Path, config: Config, dead_letters: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "valid", str(path)
     yield "source", _source(config.source)
     if config.attribution is not None:
@@ -171,7 +171,7 @@ def _plan(path: Path, config: Config, letters: Sequence[str]) -> Iterator[tuple[
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
     counted = "none: invalid records are counted, and examples logged"
-    yield "letters", f"to topic {', '.join(letters)}" if letters else counted
+    yield "letters", f"to topic {', '.join(dead_letters)}" if dead_letters else counted
     if (limits := config.dead_letters) is not None:
         share = f"{limits.max_ratio * 100:g} % invalid records"
         yield "stops", f"above {share}, or {limits.max_run:,} of them in a row"
@@ -256,12 +256,12 @@ def _check_fields(config: Config) -> bool:
         for batch in decodable_batches(kinds.sample(config.source, os.environ), schemas):
             refused = decode_each(frontend.decode, batch).invalid
             first.add(batch, refused)
-            invalid += letters_of(batch, refused[:1])
+            invalid += dead_letters_in(batch, refused[:1])
     finally:
         if schemas is not None:
             schemas.close()
     fields.add(first.take())
-    lines = [*fields.lines(), *(f"an invalid record: {letter}" for letter in invalid[:1])]
+    lines = [*fields.lines(), *(f"an invalid record: {dead_letter}" for dead_letter in invalid[:1])]
     with output():
         sys.stdout.write(drawn_text(*(f"{'found':<10} {line}" for line in lines)))
     absent = [entry.text for entry in fields.absent()]
@@ -285,7 +285,7 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
     if not is_url(options.path):
         report = try_folder(options.path)
     else:
-        partitions = quantity(len(checkpoint_store(options).places()), "partition")
+        partitions = quantity(len(checkpoint_store(options).shards()), "partition")
         report = f"{options.path} is readable and has checkpoints of {partitions}"
     _check_state(config, options, group)
     return report
@@ -295,35 +295,35 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
     checkpoints = checkpoint_store(options)
     if checkpoints.claimed():
-        owner = checkpoints.owner()
+        owner = checkpoints.existing_claim()
         refuse_foreign(options.path, owner, owner.cluster, group)
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:
         # What another release wrote is refused, as by a start.
         logs = config.source.logs
-        for place, header in checkpoints.headers().items():
-            if header is None and (not logs or place.topic in logs):
+        for shard, header in checkpoints.headers().items():
+            if header is None and (not logs or shard.topic in logs):
                 try:
-                    checkpoints.newest(place)
+                    checkpoints.newest(shard)
                 except StateVersionError as error:
-                    options.enforce("on_unknown_version", str(place), str(error).rstrip("."))
+                    options.enforce("on_unknown_version", str(shard), str(error).rstrip("."))
         new_ingest(config)
         return
     config = with_saved_depth(config, last.settings)
     ingest, settings = new_ingest(config), config.settings()
     differing = other_settings(settings, last.settings)
     decoding_only = options.on_other_settings == "accept" and same_shape(settings, last.settings)
-    checkpoint = checkpoints.newest(last.place).saved
+    checkpoint = checkpoints.newest(last.shard).saved
     if differing is not None and not decoding_only:
         if checkpoint is None or not has_no_valid_record(checkpoint):
             options.enforce("on_other_settings", options.path, differing)
         return
     if checkpoint is None:
         return
-    place = checkpoint.header.place
+    shard = checkpoint.header.shard
     try:
-        resume(ingest, Partition(place.topic, place.number), checkpoint, policies=options)
+        resume(ingest, Partition(shard.topic, shard.number), checkpoint, policies=options)
     except UnlikeStateError as error:
         problem = f"its state cannot be loaded: {error}".rstrip(".")
-        options.enforce("on_other_settings", str(place), problem)
+        options.enforce("on_other_settings", str(shard), problem)

@@ -15,11 +15,11 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from streameval.checkpoints.letters.queue import dead_topics
-from streameval.checkpoints.letters.topic import DeadLetterReader, republish
+from streameval.checkpoints.dead_letters.queue import dead_topics
+from streameval.checkpoints.dead_letters.topic import DeadLetterReader, republish
 from streameval.config import Config, load
 from streameval.decoding.invalid import REASONS, InvalidEvent
-from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
+from streameval.engine.dead_letters import DeadLetter, Identity, dead_letters_in
 from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.shell.errors import config_errors_in, output, report
 from streameval.evaluation.shell.options import OutputFile, TextFormat
@@ -79,14 +79,14 @@ def show(
 
     A record counts once, even if several letters were written for it.
     """
-    _, where, letters = _open(config)
-    groups = by_reason(letters)
+    _, where, dead_letters = _open(config)
+    groups = by_reason(dead_letters)
     Forms(partial(_as_text, where, groups), partial(_as_json, where, groups)).write(format, output)
     truncated = sum(group.truncated for group in groups)
     if truncated:
         report(f"truncated: {quantity(truncated, 'letter')}; their logs have the records.")
-    if letters.foreign:
-        report(f"{letters.foreign:,} records in {where} are not dead letters.")
+    if dead_letters.foreign:
+        report(f"{dead_letters.foreign:,} records in {where} are not dead letters.")
 
 
 @dlq.command()
@@ -111,28 +111,30 @@ def replay(
     configuration has `dedup`. The records of truncated letters are read from their logs again.
     """
     reasons = frozenset(map(_reason, reason or ()))
-    settings, where, letters = _open(config)
+    settings, where, dead_letters = _open(config)
     source = settings.source
     foreign, whole, truncated = set[str](), set[Identity](), dict[Identity, DeadLetter]()
 
     def replayable() -> Iterator[DeadLetter]:
         """A letter for each record: one that was replayed and rejected again has several."""
-        for letter in letters:
-            if letter.partition.topic not in source.logs:
-                foreign.add(letter.partition.topic)
-            elif not reasons or letter.reason in reasons:
-                if letter.size is not None:
-                    truncated[letter.original] = letter
-                elif letter.original not in whole:
-                    whole.add(letter.original)
-                    yield letter
+        for dead_letter in dead_letters:
+            if dead_letter.partition.topic not in source.logs:
+                foreign.add(dead_letter.partition.topic)
+            elif not reasons or dead_letter.reason in reasons:
+                if dead_letter.size is not None:
+                    truncated[dead_letter.original] = dead_letter
+                elif dead_letter.original not in whole:
+                    whole.add(dead_letter.original)
+                    yield dead_letter
         for record in [record for record in truncated if record not in whole]:
-            letter = truncated[record]
-            batch = kinds.record_at(source, os.environ, *letter.identity)
-            if batch is not None and letter.offset in batch.offsets:
+            dead_letter = truncated[record]
+            batch = kinds.record_at(source, os.environ, *dead_letter.identity)
+            if batch is not None and dead_letter.offset in batch.offsets:
                 whole.add(record)
-                index = batch.offsets.index(letter.offset)
-                yield letters_of(batch, [(index, InvalidEvent("uncountable", letter.message))])[0]
+                index = batch.offsets.index(dead_letter.offset)
+                yield dead_letters_in(
+                    batch, [(index, InvalidEvent("uncountable", dead_letter.message))]
+                )[0]
 
     if dry_run:
         count, done = sum(1 for _ in replayable()), "would be"
@@ -148,7 +150,7 @@ def replay(
         named = ", ".join(deleted[:SAMPLES]) + ", ..." * (len(deleted) > SAMPLES)
         report(
             "not replayed, because truncated, and their logs have deleted the records: "
-            f"{quantity(len(deleted), 'letter')} ({named}); publish these records again."
+            f"{quantity(len(deleted), 'dead_letter')} ({named}); publish these records again."
         )
 
 
@@ -178,26 +180,26 @@ class ReasonGroup(msgspec.Struct, kw_only=True):
     last_ms: int | None = None
     samples: deque[DeadLetter] = msgspec.field(default_factory=lambda: deque(maxlen=SAMPLES))
 
-    def add(self, letter: DeadLetter) -> None:
+    def add(self, dead_letter: DeadLetter) -> None:
         """Count one."""
         self.count += 1
-        self.truncated += letter.size is not None
-        self.samples.append(letter)
-        at = letter.timestamp_ms
+        self.truncated += dead_letter.size is not None
+        self.samples.append(dead_letter)
+        at = dead_letter.timestamp_ms
         if at is not None:
             self.first_ms = at if self.first_ms is None else min(at, self.first_ms)
             self.last_ms = at if self.last_ms is None else max(at, self.last_ms)
 
 
-def by_reason(letters: Iterable[DeadLetter]) -> list[ReasonGroup]:
+def by_reason(dead_letters: Iterable[DeadLetter]) -> list[ReasonGroup]:
     """Letters by reason, the most frequent first; each record counts once."""
     seen: set[Identity] = set()
     groups: dict[tuple[str, str], ReasonGroup] = {}
-    for letter in letters:
-        if letter.identity not in seen:
-            seen.add(letter.identity)
-            group = ReasonGroup(reason=letter.reason, stage=letter.stage)
-            groups.setdefault((letter.reason, letter.stage), group).add(letter)
+    for dead_letter in dead_letters:
+        if dead_letter.identity not in seen:
+            seen.add(dead_letter.identity)
+            group = ReasonGroup(reason=dead_letter.reason, stage=dead_letter.stage)
+            groups.setdefault((dead_letter.reason, dead_letter.stage), group).add(dead_letter)
     return sorted(groups.values(), key=lambda group: (-group.count, group.reason, group.stage))
 
 
@@ -212,14 +214,14 @@ def _as_json(where: str, groups: Sequence[ReasonGroup]) -> dict[str, Any]:
     }
 
 
-def _plain(letter: DeadLetter) -> dict[str, Any]:
+def _plain(dead_letter: DeadLetter) -> dict[str, Any]:
     return {
-        "record": str(letter.identity),
-        "timestamp_ms": letter.timestamp_ms,
-        "message": letter.why,
-        "preview": letter.preview,
-        "size": len(letter.value) if letter.size is None else letter.size,
-        "truncated": letter.size is not None,
+        "record": str(dead_letter.identity),
+        "timestamp_ms": dead_letter.timestamp_ms,
+        "message": dead_letter.why,
+        "preview": dead_letter.preview,
+        "size": len(dead_letter.value) if dead_letter.size is None else dead_letter.size,
+        "truncated": dead_letter.size is not None,
     }
 
 
@@ -232,7 +234,7 @@ def _as_text(where: str, groups: Sequence[ReasonGroup]) -> Iterator[str | TextTa
     yield TextTable(_COLUMNS, groups)
     for group in groups:
         yield from ("", f"{group.reason}, the last ones:")
-        yield from (line for letter in group.samples for line in _sample(letter))
+        yield from (line for dead_letter in group.samples for line in _sample(dead_letter))
 
 
 _COLUMNS: Final = (
@@ -244,13 +246,17 @@ _COLUMNS: Final = (
 )
 
 
-def _sample(letter: DeadLetter) -> tuple[str, str]:
+def _sample(dead_letter: DeadLetter) -> tuple[str, str]:
     """The lines about a letter: which one it is, and its beginning."""
-    about = f"  {letter.identity}  {_instant(letter.timestamp_ms)}  {letter.why}"
-    if letter.size is not None:
-        rest = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size else "no bytes"
+    about = f"  {dead_letter.identity}  {_instant(dead_letter.timestamp_ms)}  {dead_letter.why}"
+    if dead_letter.size is not None:
+        rest = (
+            f"{len(dead_letter.value):,} of {dead_letter.size:,} bytes"
+            if dead_letter.size
+            else "no bytes"
+        )
         about += f" (truncated: {rest})"
-    return about, f"      {letter.preview}"
+    return about, f"      {dead_letter.preview}"
 
 
 def _instant(milliseconds: int | None) -> str:

@@ -14,7 +14,7 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.format import ROUNDS, CheckpointDraft, Entry, Part, Place
+from streameval.checkpoints.format import ROUNDS, CheckpointDraft, Entry, Part, Shard
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Listing, Store, is_store, store_of
 from streameval.config.states import (
@@ -82,7 +82,7 @@ def show(
     faults = dict.fromkeys(
         fault
         for store in stores
-        for faults in (store["faults"], *(place["faults"] for place in store["places"]))
+        for faults in (store["faults"], *(shard["faults"] for shard in store["places"]))
         for fault in faults
     )
     for fault in faults:
@@ -103,7 +103,7 @@ def verify(paths: Paths) -> None:
     """
     faults = 0
     for store in map(store_at, paths):
-        store.owner()
+        store.existing_claim()
         listing = store.listing()
         checked = list(_faults(store, listing))
         damaged = [fault for fault in checked if fault is not None]
@@ -120,7 +120,7 @@ def verify(paths: Paths) -> None:
                 verdict = f"{len(damaged):,} not valid"
             if directories:
                 verdict += f"; {quantity(len(directories), 'round')} with a damaged directory"
-            partitions = quantity(len(listing.places), "partition")
+            partitions = quantity(len(listing.shards), "partition")
             of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
             sys.stdout.write(drawn_text(f"{store.path}: {of}, {verdict}"))
     if faults:
@@ -194,10 +194,10 @@ def merge(
     if is_store(into) or (not is_url(into) and Path(into).exists()):
         raise UsageError(f"--into {into}: exists already; give a path that does not.")
     checkpoints = without_copies(newest_checkpoints(paths, report), None)
-    checkpoints.sort(key=lambda checkpoint: checkpoint.place)
+    checkpoints.sort(key=lambda checkpoint: checkpoint.shard)
     cluster, group = _owner(checkpoints, paths)
     _check_backfills(checkpoints)
-    drafts = {checkpoint.place: checkpoint.saved.draft for checkpoint in checkpoints}
+    drafts = {checkpoint.shard: checkpoint.saved.draft for checkpoint in checkpoints}
     lines: list[str] = []
     if backfill:
         # A checkpoint without a clock is older than all others.
@@ -209,38 +209,38 @@ def merge(
             ),
         )
         parts, lines = _with_backfills(checkpoints, checkpoints.index(latest), backfill, config)
-        drafts[latest.place] = CheckpointDraft(header=latest.saved.header, parts=parts)
+        drafts[latest.shard] = CheckpointDraft(header=latest.saved.header, parts=parts)
     store = store_of(into)
     store.claim(cluster, group)
     store.save([*drafts.values()])
     with output():
         merged = (
-            f"{checkpoint.place}: offset {checkpoint.saved.header.offset:,}, from {checkpoint.path}"
+            f"{checkpoint.shard}: offset {checkpoint.saved.header.offset:,}, from {checkpoint.path}"
             for checkpoint in checkpoints
         )
         sys.stdout.write(drawn_text(*merged, *lines))
 
 
 def _store(store: Store) -> dict[str, Any]:
-    claim, listing = store.owner(), store.listing()
+    claim, listing = store.existing_claim(), store.listing()
     return {
         "path": store.path,
         "cluster": claim.cluster,
         "group": claim.group,
         "faults": [fault.problem for fault in listing.faults],
-        "places": [_place(store, place, listing) for place in listing.places],
+        "places": [_shard(store, shard, listing) for shard in listing.shards],
     }
 
 
-def _place(store: Store, place: Place, listing: Listing) -> dict[str, Any]:
+def _shard(store: Store, shard: Shard, listing: Listing) -> dict[str, Any]:
     about = {
-        "topic": place.topic,
-        "identity": place.identity,
-        "partition": place.number,
-        "kept": sorted(location.offset for location in listing.places[place]),
+        "topic": shard.topic,
+        "identity": shard.identity,
+        "partition": shard.number,
+        "kept": sorted(location.offset for location in listing.shards[shard]),
     }
     try:
-        newest = store.newest(place, listing)
+        newest = store.newest(shard, listing)
     except StateVersionError as error:
         return {**about, "checkpoint": None, "faults": [str(error)]}
     saved, checkpoint = newest.saved, None
@@ -266,11 +266,11 @@ def _place(store: Store, place: Place, listing: Listing) -> dict[str, Any]:
 def _parts(store: Mapping[str, Any]) -> Iterator[str | TextTable[Mapping[str, Any]]]:
     title = f"{store['path']}: cluster {store['cluster']}, group {store['group']}"
     yield TextTable(_COLUMNS, store["places"], title)
-    # Places differ in settings only while these change, so each setting is listed once.
+    # Shards differ in settings only while these change, so each setting is listed once.
     settings = {
         (key, json.dumps(value))
-        for place in store["places"]
-        for key, value in (place["checkpoint"] or {"settings": {}})["settings"].items()
+        for shard in store["places"]
+        for key, value in (shard["checkpoint"] or {"settings": {}})["settings"].items()
     }
     if settings:
         yield from ("settings", *(f"  {name} = {value}" for name, value in sorted(settings)))
@@ -278,7 +278,7 @@ def _parts(store: Mapping[str, Any]) -> Iterator[str | TextTable[Mapping[str, An
 
 def _saved(text: Callable[[Any], str], missing: str = "") -> Callable[[Mapping[str, Any]], str]:
     """What a row says of its checkpoint; `missing` where none is valid."""
-    return lambda place: missing if place["checkpoint"] is None else text(place["checkpoint"])
+    return lambda shard: missing if shard["checkpoint"] is None else text(shard["checkpoint"])
 
 
 def _whole_second(micros: float | None) -> str:
@@ -288,7 +288,7 @@ def _whole_second(micros: float | None) -> str:
 _Column: TypeAlias = TextColumn[Mapping[str, Any]]
 
 _COLUMNS: Final[Sequence[_Column]] = (
-    _Column("partition", lambda place: f"{place['topic']}[{place['partition']}]"),
+    _Column("partition", lambda shard: f"{shard['topic']}[{shard['partition']}]"),
     _Column("offset", _saved(lambda saved: f"{saved['offset']:,}", "none valid"), "right"),
     _Column("counted", _saved(lambda saved: f"{saved['counted']:,}"), "right"),
     _Column("clock", _saved(lambda saved: _whole_second(saved["clock"]))),
@@ -296,13 +296,13 @@ _COLUMNS: Final[Sequence[_Column]] = (
     _Column("age", _saved(lambda saved: span(saved["age_seconds"])), "right"),
     _Column("bytes", _saved(lambda saved: f"{saved['bytes']:,}"), "right"),
     _Column("parts", _saved(lambda saved: f"{len(saved['parts']):,}"), "right"),
-    _Column("kept", lambda place: f"{len(place['kept']):,}", "right"),
+    _Column("kept", lambda shard: f"{len(shard['kept']):,}", "right"),
 )
 
 
 def _faults(store: Store, listing: Listing) -> Iterator[str | None]:
     """For each checkpoint: its fault, or None."""
-    for place, locations in listing.places.items():
+    for shard, locations in listing.shards.items():
         seen: set[Entry] = set()
         for location in reversed(locations):
             try:
@@ -313,7 +313,7 @@ def _faults(store: Store, listing: Listing) -> Iterator[str | None]:
                 yield str(error)
             except (DamagedStateError, FileNotFoundError) as error:
                 # A running daemon may have removed the checkpoint.
-                if location in store.listing().places.get(place, ()):
+                if location in store.listing().shards.get(shard, ()):
                     yield str(error)
 
 
@@ -329,14 +329,14 @@ def _with_backfills(
     """
     config, ingest = restore(checkpoints, config_path, _refuse)
     # Partitions are in the order in which they were restored.
-    partition, place = list(ingest.partitions)[target], checkpoints[target].place
+    partition, shard = list(ingest.partitions)[target], checkpoints[target].shard
     lines = []
     for path in paths:
         with as_usage_error(SourceError, UnlikeStateError):
             added = from_rows(stored(path), config.series_dimensions())
             ingest.merge(partition, added)
         lists = sum(row.lists for row in added.rows)
-        lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}")
+        lines.append(f"{path}: {lists:,} lists of {added.extent}, with {shard}")
     parts = {
         section.name: Part(name=section.name, content=section.content())
         for section in ingest.sections(partition)
@@ -361,7 +361,7 @@ def _check_backfills(checkpoints: Sequence[StoredCheckpoint]) -> None:
         for extent in backfills_in(checkpoint.saved.read(META))
     ]
     for (first, extent), (other, again) in combinations(merged, 2):
-        if first.place != other.place and extent.overlaps(again):
+        if first.shard != other.shard and extent.overlaps(again):
             raise UsageError(
                 f"{first.path} has a backfill of {extent}, and {other.path} one of {again}: "
                 "lists in both would count twice. Merge copies of the stores from before one "

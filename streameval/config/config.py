@@ -161,7 +161,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             hide_previews(_texts(tables))
 
     @property
-    def letter_options(self) -> DeadLetterOptions | None:
+    def dead_letter_options(self) -> DeadLetterOptions | None:
         """Options of dead letters; by default, Kafka sources with [state] have them."""
         by_default = self.state is not None and self.source.has_topics
         return self.dead_letters or (DeadLetterOptions() if by_default else None)

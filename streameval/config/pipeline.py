@@ -46,7 +46,7 @@ def new_ingest(
     config: Config,
     *,
     schemas: Schemas | None = None,
-    keep_letters: bool = False,
+    keep_dead_letters: bool = False,
     incremental: bool = False,
     limits: Limits | None = None,
 ) -> Ingest:
@@ -55,12 +55,14 @@ def new_ingest(
     Args:
         config: of the pipeline.
         schemas: of the records; None if no record will be decoded that needs one.
-        keep_letters: whether to keep invalid records for `take_letters`.
+        keep_dead_letters: whether to keep invalid records for `take_dead_letters`.
         incremental: whether long work is left to `proceed`, a part at a time.
         limits: limits of invalid records, beyond which counting stops; None for no limit.
     """
     frontend = frontend_of(config, layout(config), schemas)
-    return Ingest(frontend, keep_letters=keep_letters, incremental=incremental, limits=limits)
+    return Ingest(
+        frontend, keep_dead_letters=keep_dead_letters, incremental=incremental, limits=limits
+    )
 
 
 def frontend_of(config: Config, settings: Layout, schemas: Schemas | None = None) -> Frontend:

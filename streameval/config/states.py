@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from streameval.checkpoints.format import CLAIM, Header, Place
+from streameval.checkpoints.format import CLAIM, Header, Shard
 from streameval.checkpoints.restore import other_settings, resume
 from streameval.checkpoints.settings import is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
@@ -29,14 +29,14 @@ class StoredCheckpoint(NamedTuple):
     """A checkpoint and the path of its store."""
 
     path: str
-    place: Place
+    shard: Shard
     saved: SavedCheckpoint
 
 
 def newest_checkpoints(
     paths: Sequence[str], note: Callable[[str], None], partitions: Sequence[str] = ()
 ) -> list[StoredCheckpoint]:
-    """The newest valid checkpoint of every place; `note` takes each damaged one.
+    """The newest valid checkpoint of every shard; `note` takes each damaged one.
 
     For a topic that was deleted and recreated, only the state written last.
 
@@ -45,8 +45,8 @@ def newest_checkpoints(
     checkpoints = list(_checkpoints_in(paths, note))
     identities = newest_identities(
         (
-            (checkpoint.path, checkpoint.place.topic),
-            checkpoint.place.identity,
+            (checkpoint.path, checkpoint.shard.topic),
+            checkpoint.shard.identity,
             checkpoint.saved.header.written_at,
         )
         for checkpoint in checkpoints
@@ -54,10 +54,10 @@ def newest_checkpoints(
     newest = [
         checkpoint
         for checkpoint in checkpoints
-        if identities[checkpoint.path, checkpoint.place.topic] == checkpoint.place.identity
+        if identities[checkpoint.path, checkpoint.shard.topic] == checkpoint.shard.identity
     ]
     newest.sort(key=lambda checkpoint: checkpoint[:2])
-    names = {f"{checkpoint.place.topic}/{checkpoint.place.number}" for checkpoint in newest}
+    names = {f"{checkpoint.shard.topic}/{checkpoint.shard.number}" for checkpoint in newest}
     for name in partitions:
         if name not in names:
             there = ", ".join(sorted(names)) or "none"
@@ -66,7 +66,7 @@ def newest_checkpoints(
     return [
         checkpoint
         for checkpoint in newest
-        if f"{checkpoint.place.topic}/{checkpoint.place.number}" in selected
+        if f"{checkpoint.shard.topic}/{checkpoint.shard.number}" in selected
     ]
 
 
@@ -91,10 +91,10 @@ def without_copies(
     Raises:
         UsageError: one that would be left out has a backfill that the other lacks.
     """
-    best: dict[tuple[str, Place], StoredCheckpoint] = {}
+    best: dict[tuple[str, Shard], StoredCheckpoint] = {}
     copies: Counter[tuple[str, str]] = Counter()
     for checkpoint in checkpoints:
-        key = checkpoint.saved.header.cluster, checkpoint.place
+        key = checkpoint.saved.header.cluster, checkpoint.shard
         best_so_far = best.setdefault(key, checkpoint)
         if best_so_far is checkpoint:
             continue
@@ -112,7 +112,7 @@ def without_copies(
         for extent in extents[1]:
             if extent not in extents[0]:
                 raise UsageError(
-                    f"{other.path} has a backfill of {extent} with {other.place}; {longer.path} "
+                    f"{other.path} has a backfill of {extent} with {other.shard}; {longer.path} "
                     f"lacks it, but has read the same log as far or further. {remedy}"
                 )
         best[key] = longer
@@ -153,7 +153,7 @@ def restore(
         states = StoredStates(ingest.layout)
         for number, checkpoint in enumerate(checkpoints):
             # Stores of different clusters may have partitions of the same name.
-            partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
+            partition = Partition(f"{number}:{checkpoint.shard.topic}", checkpoint.shard.number)
             resume(ingest, partition, checkpoint.saved, states=states)
     return config, ingest
 
@@ -217,13 +217,13 @@ def _checkpoints_in(
         faults = [fault.problem for fault in listing.faults]
         for fault in faults:
             note(fault)
-        for place in listing.places:
-            newest = store.newest(place, listing)
+        for shard in listing.shards:
+            newest = store.newest(shard, listing)
             for problem in newest.damaged:
                 if problem not in faults:
-                    note(f"{path}: {place}: {problem}")
+                    note(f"{path}: {shard}: {problem}")
             if newest.saved is not None:
-                yield StoredCheckpoint(path, place, newest.saved)
+                yield StoredCheckpoint(path, shard, newest.saved)
 
 
 def store_at(path: str) -> Store:

@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 from typing import Final, NamedTuple
 
-from streameval.checkpoints.format import Claim, Entry, Header, Place
+from streameval.checkpoints.format import Claim, Entry, Header, Shard
 from streameval.checkpoints.restore import offsets_saved, resume
 from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store, skipped
 from streameval.config.config import Config, without_formats
@@ -81,12 +81,12 @@ class StoreReader:
         self._topics = {*config.source.logs}
         self.trouble: str | None = None
         self.owner: Claim | None = None
-        self._highest: dict[Place, tuple[int, int]] = {}
+        self._highest: dict[Shard, tuple[int, int]] = {}
         self._known: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._identities: dict[str, str] = {}
         self._refusals: dict[Location, _Refusal] = {}
         self._written: dict[Location, float] = {}
-        self._problems: dict[Place, str] = {}
+        self._problems: dict[Shard, str] = {}
         self._begin(config)
 
     def _begin(self, config: Config) -> None:
@@ -94,15 +94,15 @@ class StoreReader:
         self.config = config
         self.ingest: Ingest = new_ingest(without_formats(config))
         self._states = StoredStates(self.ingest.layout)
-        self._shown: dict[Place, _Shown] = {}
+        self._shown: dict[Shard, _Shown] = {}
 
     def refresh(self) -> None:
         """Read what has changed; what cannot be read stays as it was, and says so."""
         try:
             listing = self._store.listing()
-            if self.owner is None or not listing.places:
+            if self.owner is None or not listing.shards:
                 # Raises an error for a store that is absent, or on a disk that is not mounted.
-                self.owner = self._store.owner()
+                self.owner = self._store.existing_claim()
             self._read(listing)
         except StreamevalError as error:
             self.trouble = str(error)
@@ -124,8 +124,8 @@ class StoreReader:
         stored = []
         for (topic, identity), count in sorted(self._known.items()):
             for number in range(count if self._identities.get(topic) == identity else 0):
-                place = Place(topic, identity, number)
-                shown, problem = self._shown.get(place), self._problems.get(place)
+                shard = Shard(topic, identity, number)
+                shown, problem = self._shown.get(shard), self._problems.get(shard)
                 if shown is None:
                     problem = problem or "the store has no checkpoint of it"
                     stored.append(StoredPartition(topic=topic, partition=number, problem=problem))
@@ -154,18 +154,18 @@ class StoreReader:
         return UnreadPartitions(len(missing), f"{missing[0].log}: {missing[0].problem}")
 
     def _read(self, listing: Listing) -> None:
-        places = self._current(listing)
+        shards = self._current(listing)
         hidden = {
-            place
-            for place in self._shown.keys() - listing.places.keys()
+            shard
+            for shard in self._shown.keys() - listing.shards.keys()
             # Of a topic that was created again, damage hides only what has its present identity.
-            if self._identities.get(place.topic) == place.identity and listing.damage(place)
+            if self._identities.get(shard.topic) == shard.identity and listing.damage(shard)
         }
-        for place in self._shown.keys() - places.keys() - hidden:
-            self._drop(place)
-        listed = {location for locations in places.values() for location in locations}
+        for shard in self._shown.keys() - shards.keys() - hidden:
+            self._drop(shard)
+        listed = {location for locations in shards.values() for location in locations}
         self._refusals = {at: known for at, known in self._refusals.items() if at in listed}
-        waiting = [*places.items()]
+        waiting = [*shards.items()]
         for begin in range(0, len(waiting), _AT_ONCE):
             some = waiting[begin : begin + _AT_ONCE]
             found = self._store.gather(lambda item: self._newest(*item), some)
@@ -176,33 +176,33 @@ class StoreReader:
             for (_, locations), read in zip(some, found, strict=True):
                 self._show(locations, read)
         self._problems = {}
-        for place, locations in (*places.items(), *((place, ()) for place in sorted(hidden))):
-            self._note(place, locations, listing.damage(place))
+        for shard, locations in (*shards.items(), *((shard, ()) for shard in sorted(hidden))):
+            self._note(shard, locations, listing.damage(shard))
 
-    def _current(self, listing: Listing) -> dict[Place, Sequence[Location]]:
-        """The places of the configured logs; of a topic that was recreated, those written last."""
-        places = {
-            place: locations
-            for place, locations in listing.places.items()
-            if not self._topics or place.topic in self._topics
+    def _current(self, listing: Listing) -> dict[Shard, Sequence[Location]]:
+        """The shards of the configured logs; of a topic that was recreated, those written last."""
+        shards = {
+            shard: locations
+            for shard, locations in listing.shards.items()
+            if not self._topics or shard.topic in self._topics
         }
-        several = len({place[:2] for place in places}) > len({place.topic for place in places})
+        several = len({shard[:2] for shard in shards}) > len({shard.topic for shard in shards})
         self._identities |= newest_identities(
-            (place.topic, place.identity, self._written_at(place, locations) if several else 0.0)
-            for place, locations in places.items()
+            (shard.topic, shard.identity, self._written_at(shard, locations) if several else 0.0)
+            for shard, locations in shards.items()
         )
-        there = {location for locations in places.values() for location in locations}
+        there = {location for locations in shards.values() for location in locations}
         self._written = {at: when for at, when in self._written.items() if at in there}
         return {
-            place: locations
-            for place, locations in places.items()
-            if place.identity == self._identities[place.topic]
+            shard: locations
+            for shard, locations in shards.items()
+            if shard.identity == self._identities[shard.topic]
         }
 
-    def _written_at(self, place: Place, locations: Sequence[Location]) -> float:
-        """When the newest checkpoint of a place was written that has a readable header."""
-        if place in self._shown:
-            return self._shown[place].header.written_at
+    def _written_at(self, shard: Shard, locations: Sequence[Location]) -> float:
+        """When the newest checkpoint of a shard was written that has a readable header."""
+        if shard in self._shown:
+            return self._shown[shard].header.written_at
         for location in locations:
             if location not in self._written:
                 with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
@@ -213,13 +213,13 @@ class StoreReader:
         return 0.0
 
     def _newest(
-        self, place: Place, locations: Sequence[Location]
+        self, shard: Shard, locations: Sequence[Location]
     ) -> tuple[Location, SavedCheckpoint] | None:
-        """Read the parts that are needed of the newest valid checkpoint of a place.
+        """Read the parts that are needed of the newest valid checkpoint of a shard.
 
         None if none is newer than what is shown.
         """
-        shown = self._shown.get(place)
+        shown = self._shown.get(shard)
         for location in locations:
             if shown is not None and location == shown.location:
                 return None
@@ -229,7 +229,7 @@ class StoreReader:
                 return None
             if location not in self._refusals:
                 try:
-                    needs = partial(self._needs, place)
+                    needs = partial(self._needs, shard)
                     saved = self._store.read_valid(location, needs)
                 except DamagedStateError as error:
                     self._refusals[location] = _Refusal(skipped(location, error), damaged=True)
@@ -238,24 +238,24 @@ class StoreReader:
                 except FileNotFoundError:
                     # Superseded since the listing, which is old where there is much to read. What
                     # is shown stays until the next look.
-                    listed = self._store.listing().places.get(place, ())
-                    return self._newest(place, listed) if shown is None else None
+                    listed = self._store.listing().shards.get(shard, ())
+                    return self._newest(shard, listed) if shown is None else None
                 else:
                     return location, saved
             if not self._refusals[location].damaged:
                 return None
         return None
 
-    def _needs(self, place: Place, entry: Entry) -> bool:
+    def _needs(self, shard: Shard, entry: Entry) -> bool:
         """Whether a part must be read."""
-        return self._states.reads(entry.name) and not self._has(place, entry)
+        return self._states.reads(entry.name) and not self._has(shard, entry)
 
-    def _has(self, place: Place, entry: Entry) -> bool:
+    def _has(self, shard: Shard, entry: Entry) -> bool:
         """Whether a part is loaded as it is saved."""
-        shown = self._shown.get(place)
+        shown = self._shown.get(shard)
         if shown is None or shown.digests.get(entry.name) != entry.digest:
             return False
-        families = self.ingest.partitions[_partition(place)].families.values()
+        families = self.ingest.partitions[_partition(shard)].families.values()
         return any(entry.name in family.loaded for family in families)
 
     def _deepen(self, headers: Sequence[Header]) -> bool:
@@ -263,7 +263,7 @@ class StoreReader:
         for header in headers:
             config = self.config
             # Settings that nobody wrote are found damaged when the state is loaded.
-            with suppress(DamagedStateError), damage_as_error(str(header.place)):
+            with suppress(DamagedStateError), damage_as_error(str(header.shard)):
                 config = with_saved_depth(self._base, header.settings)
             if (config.kept_depth() or inf) > (self.config.kept_depth() or inf):
                 self._begin(config)
@@ -280,11 +280,11 @@ class StoreReader:
                 problem = self._load(location, saved)
             except DamagedStateError as error:
                 self._refusals[location] = _Refusal(skipped(location, error), damaged=True)
-                read = self._newest(location.place, locations)
+                read = self._newest(location.shard, locations)
                 continue
             if problem is not None:
                 self._refusals[location] = _Refusal(problem, damaged=False)
-                self._drop(location.place)
+                self._drop(location.shard)
             return
 
     def _load(self, location: Location, saved: SavedCheckpoint) -> str | None:
@@ -293,34 +293,34 @@ class StoreReader:
         Raises:
             DamagedStateError: its content is damaged; nothing has changed.
         """
-        place = location.place
+        shard = location.shard
         with damage_as_error(saved.path):
             difference = other_counting(self.config, saved.header)
         if difference is not None:
             return difference
-        unchanged = [entry.name for entry in saved.entries if self._has(place, entry)]
+        unchanged = [entry.name for entry in saved.entries if self._has(shard, entry)]
         try:
-            resume(self.ingest, _partition(place), saved, states=self._states, unchanged=unchanged)
+            resume(self.ingest, _partition(shard), saved, states=self._states, unchanged=unchanged)
         except UnlikeStateError as error:
             return str(error).rstrip(".")
-        self._shown[place] = _Shown(location, saved.header, saved.digests)
+        self._shown[shard] = _Shown(location, saved.header, saved.digests)
         order = saved.header.generation, saved.header.offset
-        self._highest[place] = max(order, self._highest.get(place, order))
+        self._highest[shard] = max(order, self._highest.get(shard, order))
         return None
 
-    def _drop(self, place: Place) -> None:
-        if self._shown.pop(place, None) is not None:
-            self.ingest.drop(_partition(place))
+    def _drop(self, shard: Shard) -> None:
+        if self._shown.pop(shard, None) is not None:
+            self.ingest.drop(_partition(shard))
 
-    def _note(self, place: Place, locations: Sequence[Location], damage: Sequence[str]) -> None:
-        """Note why a place does not show its newest checkpoint, and the partitions of its topic.
+    def _note(self, shard: Shard, locations: Sequence[Location], damage: Sequence[str]) -> None:
+        """Note why a shard does not show its newest checkpoint, and the partitions of its topic.
 
         A partition whose checkpoints vanish later stays known.
         """
-        shown = self._shown.get(place)
+        shown = self._shown.get(shard)
         count = 0 if shown is None else shown.header.partitions or 0
-        topic = place.topic, place.identity
-        self._known[topic] = max(self._known[topic], place.number + 1, count)
+        topic = shard.topic, shard.identity
+        self._known[topic] = max(self._known[topic], shard.number + 1, count)
         refusals = []
         for location in locations:
             if location not in self._refusals:
@@ -334,13 +334,13 @@ class StoreReader:
                 if shown is not None:
                     instead = f"its checkpoint of offset {shown.header.offset:,} is shown"
                 text = f"{instead}: {text}"
-            self._problems[place] = text
-        elif shown is not None and (vanished := self._vanished(place, shown.header)):
-            self._problems[place] = vanished
+            self._problems[shard] = text
+        elif shown is not None and (vanished := self._vanished(shard, shown.header)):
+            self._problems[shard] = vanished
 
-    def _vanished(self, place: Place, header: Header) -> str | None:
+    def _vanished(self, shard: Shard, header: Header) -> str | None:
         """What is wrong if less is shown than before, although the state did not start over."""
-        generation, offset = self._highest[place]
+        generation, offset = self._highest[shard]
         if (header.generation, header.offset) >= (generation, offset):
             return None
         return (
@@ -349,5 +349,5 @@ class StoreReader:
         )
 
 
-def _partition(place: Place) -> Partition:
-    return Partition(place.topic, place.number)
+def _partition(shard: Shard) -> Partition:
+    return Partition(shard.topic, shard.number)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import msgspec
 
-from streameval.checkpoints.letters.queue import dead_letters_of, dead_topics
+from streameval.checkpoints.dead_letters.queue import dead_letters_of, dead_topics
 from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings, is_url
@@ -39,7 +39,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     """The parts of a daemon.
 
     Attributes:
-        letters: destination of invalid records; None if they are only counted.
+        dead_letters: destination of invalid records; None if they are only counted.
         tails: reads the newest records of all topics; None for sources without topics.
         schemas: of the records; None if they need none.
     """
@@ -48,7 +48,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     source: Source
     ingest: Ingest
     owner: Checkpointer | MemoryOnly
-    letters: DeadLetters | None
+    dead_letters: DeadLetters | None
     snapshots: SnapshotCapture
     worker: Executor
     pulse: Pulse
@@ -61,8 +61,8 @@ class Assembly(msgspec.Struct, kw_only=True):
         """Close all parts; pending writes finish first."""
         self.source.close()
         self.worker.shutdown()
-        if self.letters is not None:
-            self.letters.close()
+        if self.dead_letters is not None:
+            self.dead_letters.close()
         if self.schemas is not None:
             self.schemas.close()
         if self.member is not None:
@@ -99,14 +99,14 @@ def assemble(
     schemas = schemas_of(config, environment)
     shared = config.state is not None
     source = source or build(origin, environment, shared=shared, schemas=schemas)
-    letters = limits = None
-    if (options := config.letter_options) is not None:
-        letters = dead_letters_of(config.source, environment, topic=options.topic)
+    dead_letters = limits = None
+    if (options := config.dead_letter_options) is not None:
+        dead_letters = dead_letters_of(config.source, environment, topic=options.topic)
         limits = Limits(options.max_ratio, options.max_run)
     ingest = new_ingest(
         config,
         schemas=schemas,
-        keep_letters=letters is not None,
+        keep_dead_letters=dead_letters is not None,
         incremental=True,
         limits=limits,
     )
@@ -114,7 +114,7 @@ def assemble(
     worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
     owner: Checkpointer | MemoryOnly
     if checkpoints is None or config.state is None:
-        owner = MemoryOnly(ingest, letters, clock, worker)
+        owner = MemoryOnly(ingest, dead_letters, clock, worker)
     else:
         owner = Checkpointer(
             ingest,
@@ -131,7 +131,7 @@ def assemble(
             ),
             commit=source.commit,
             evidence=EvidenceReader(ingest),
-            letters=letters,
+            dead_letters=dead_letters,
             clock=clock,
             worker=worker,
         )
@@ -140,7 +140,7 @@ def assemble(
         source=source,
         ingest=ingest,
         owner=owner,
-        letters=letters,
+        dead_letters=dead_letters,
         snapshots=snapshots_of(config, source, ingest.layout, clock.wall()),
         worker=worker,
         pulse=pulse,
@@ -182,6 +182,6 @@ def dead_letter_topics(config: Config) -> list[str]:
     Raises:
         ConfigError: one is not valid.
     """
-    options = config.letter_options
+    options = config.dead_letter_options
     names = {} if options is None else dead_topics(config.source, options.topic)
     return [*dict.fromkeys(names.values())]

@@ -163,9 +163,9 @@ class Loop:
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.trouble or self._paused or owner.trouble or source.advice,
+                trouble=source.trouble or self._paused or owner.failure or source.advice,
                 checkpoint=owner.health,
-                dead_lettered=None if parts.letters is None else parts.letters.written,
+                dead_lettered=None if parts.dead_letters is None else parts.dead_letters.written,
                 recoveries=source.recoveries,
                 connection_failures=source.connection_failures,
                 web_config=self._web_config(),
@@ -204,8 +204,8 @@ class Loop:
 
     def _pause(self) -> None:
         """Pause logs that lead too far in a join; all logs while dead letters cannot be written."""
-        letters, ingest = self._parts.letters, self._parts.ingest
-        full = letters is not None and letters.full
+        dead_letters, ingest = self._parts.dead_letters, self._parts.ingest
+        full = dead_letters is not None and dead_letters.full
         if full and self._paused is None:
             self._paused = "reading is paused: too many dead letters wait, and none can be written."
             emit(logging.WARNING, "reading_paused", trouble=self._paused)

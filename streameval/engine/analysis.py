@@ -52,7 +52,7 @@ class KeptFamily(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(NamedTuple):
-    """What a configuration counts.
+    """Everything that a configuration counts.
 
     Attributes:
         labels: names of the labels of the series.
@@ -76,7 +76,7 @@ class Kept(NamedTuple):
 
 
 class ReaderContext(NamedTuple):
-    """What stays the same between snapshots.
+    """State that stays the same between snapshots.
 
     Attributes:
         views: of all families.
@@ -121,7 +121,7 @@ class UnreadPartitions(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What a reader may know at a snapshot.
+    """Input of a reader at a snapshot.
 
     Attributes:
         now: the wall clock, seconds since the epoch.

@@ -32,7 +32,7 @@ class Extent(NamedTuple):
     end: int | None
 
     def overlaps(self, other: Extent) -> bool:
-        """Whether a list may be in both extents."""
+        """True if a list may be in both extents."""
         if self.begin is None or self.end is None or other.begin is None or other.end is None:
             return True
         return self.begin < other.end and other.begin < self.end

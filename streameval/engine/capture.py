@@ -243,7 +243,7 @@ class SnapshotCapture:
         since: Iterable[Mapping[str, int]],
         clock: int | None,
     ) -> Iterator[Series]:
-        """By metric, then by label values, then by window; lifetime last."""
+        """All series: by metric, then by label values, then by window; lifetime last."""
         view, added = self._views[index], dict[str, int]()
         for of_partition in since:
             for key, added_at in of_partition.items():
@@ -311,7 +311,7 @@ class SnapshotCapture:
         return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
     def _is_counted(self, unmatched: Unmatched) -> bool:
-        """Whether lists with the label or its value have been counted, if it names one."""
+        """True if lists with the label or its value have been counted, if it names one."""
         if unmatched.is_later:
             return False
         name, value = unmatched.label, unmatched.value

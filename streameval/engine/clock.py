@@ -266,7 +266,7 @@ class Clock:
 
     @property
     def is_final(self) -> bool:
-        """Whether enough voters have voted; before that, no event may be dropped as late."""
+        """True if enough voters have voted; before that, no event may be dropped as late."""
         return self.now != NEVER
 
     @property
@@ -451,7 +451,7 @@ class UnconfirmedPanes:
 
     @property
     def any_waits(self) -> bool:
-        """Whether any pane waits."""
+        """True if any pane waits."""
         return bool(self._waiting)
 
     def judge(

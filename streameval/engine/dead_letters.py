@@ -121,12 +121,12 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         r"""The beginning of its value as printable text, or its size where previews are hidden.
 
         Example:
-            >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
+            >>> dead = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
             ...     key=None, headers=(), value=b'{"a":\x1b\xff', stage="decode",
             ...     reason="not_utf8", message="byte 6")
-            >>> print(letter.preview)
+            >>> print(dead.preview)
             {"a":\x1b\xff
-            >>> print(letter)
+            >>> print(dead)
             events[3] offset 14: not_utf8: byte 6
         """
         return preview(self.value)
@@ -146,13 +146,13 @@ class DeadLetters(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether so many letters wait that nothing more should be read."""
+        """True if so many letters wait that nothing more should be read."""
 
     @property
     def written(self) -> int:
         """Letters that are durable, since the start of the process."""
 
-    def send(self, letters: Sequence[DeadLetter]) -> None:
+    def send(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Send letters; they are durable only after `flush`."""
 
     def flush(self) -> None:
@@ -178,7 +178,7 @@ class Examples:
         for row, event in invalid:
             if self._seen[event.reason] < EXAMPLES:
                 self._seen[event.reason] += 1
-                self._untaken += letters_of(batch, [(row, event)])
+                self._untaken += dead_letters_in(batch, [(row, event)])
 
     def take(self) -> list[DeadLetter]:
         """The examples since the last call, oldest first."""
@@ -186,15 +186,17 @@ class Examples:
         return taken
 
 
-def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
+def dead_letters_in(
+    batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
+) -> list[DeadLetter]:
     """A letter for each invalid record of a batch, given by its row and the reason."""
-    letters = []
+    dead_letters = []
     for row, event in invalid:
         stage: Stage = "decode" if event.reason in _OF_DECODING else "validate"
         headers = () if batch.headers is None else batch.headers(row)
         # Lone surrogates are escaped.
         message = shown_detail(event).encode("utf-8", "backslashreplace")[:MESSAGE_BYTES]
-        letters.append(
+        dead_letters.append(
             DeadLetter(
                 partition=batch.partition,
                 offset=batch.offsets[row],
@@ -209,7 +211,7 @@ def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) 
                 size=0 if batch.values[row] is None else None,
             )
         )
-    return letters
+    return dead_letters
 
 
 def without_content(record: Identity) -> RecordBatch:
@@ -311,7 +313,7 @@ class Limits:
 
 
 def is_bug(error: Exception) -> bool:
-    """Whether an error while counting is a bug, here or in a user's metric, not a known limit."""
+    """True if an error while counting is a bug, here or in a user's metric, not a known limit."""
     if isinstance(error, OwnMetricError):
         return True
     return not isinstance(error, (StreamevalError, MemoryError))

@@ -16,7 +16,7 @@ from streameval.events.records import Partition
 Totals: TypeAlias = Mapping[CounterKey, CounterValue]
 """Numerator and denominator of every additive metric, by family, labels and metric."""
 
-Fold: TypeAlias = Callable[[CounterKey], CounterKey]
+KeyMapping: TypeAlias = Callable[[CounterKey], CounterKey]
 """Maps a key to the key under which it counts: itself unless its label values are folded."""
 
 
@@ -46,17 +46,17 @@ class EvidenceReader:
         """Drop the caches of a partition."""
         self._views.pop(partition, None)
 
-    def folding(self, partition: Partition) -> Fold:
-        """How the partition folds keys now."""
+    def partition_key(self, partition: Partition) -> KeyMapping:
+        """Return the mapping from a key to the one under which the partition counts it now."""
         families = self._ingest.partitions[partition].families
         return _fold_key([families[s.name].folding.copy() for s in self._ingest.layout.families])
 
-    def shown(self) -> Fold:
-        """How all partitions together fold keys: the labels of exported series."""
+    def exported_key(self) -> KeyMapping:
+        """Return the mapping from a key to that of its exported series, over all partitions."""
         return _fold_key([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
 
 
-def _fold_key(foldings: Sequence[Folding]) -> Fold:
+def _fold_key(foldings: Sequence[Folding]) -> KeyMapping:
     return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
 
 

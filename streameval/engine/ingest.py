@@ -19,10 +19,10 @@ from streameval.engine.dead_letters import (
     DeadLetter,
     Examples,
     Limits,
+    dead_letters_in,
     decode_each,
     described,
     is_bug,
-    letters_of,
     too_many_invalid,
     without_content,
 )
@@ -177,9 +177,9 @@ class EventFrontend:
 class Ingest:
     """Counts batches of records, by partition; reads no clock, logs nothing.
 
-    `keep_letters`: whether to keep invalid records for `take_letters`. `incremental`: whether long
-    work is left to `proceed`, a part at a time. `limits`: on invalid records; None for no limits.
-    `sink`: see `EventCounter`.
+    `keep_dead_letters`: whether to keep invalid records for `take_dead_letters`. `incremental`:
+    whether long work is left to `proceed`, a part at a time. `limits`: on invalid records; None
+    for no limits. `sink`: see `EventCounter`.
 
     Attributes:
         first: collects the first records; None: they are not collected.
@@ -189,7 +189,7 @@ class Ingest:
         self,
         frontend: Frontend,
         *,
-        keep_letters: bool = False,
+        keep_dead_letters: bool = False,
         incremental: bool = False,
         limits: Limits | None = None,
         sink: Sink | None = None,
@@ -201,11 +201,11 @@ class Ingest:
         self._counter = EventCounter(self.layout, sink)
         self._partitions: dict[Partition, PartitionState] = {}
         self._examples = Examples()
-        self._keep_letters = keep_letters
+        self._keep_dead_letters = keep_dead_letters
         self._incremental = incremental
         self._limits = limits
         self._refusal: RefusedRecordsError | None = None
-        self._letters: list[DeadLetter] = []
+        self._dead_letters: list[DeadLetter] = []
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """The batches in groups that are counted together; cuts batches."""
@@ -272,7 +272,7 @@ class Ingest:
 
     @property
     def unfinished(self) -> bool:
-        """Whether work is left for `proceed`."""
+        """True if work is left for `proceed`."""
         return any(state.unfinished for state in self._partitions.values())
 
     def proceed(self) -> None:
@@ -362,7 +362,7 @@ class Ingest:
 
     @property
     def progress(self) -> dict[Partition, Progress]:
-        """How far each log was counted."""
+        """The progress of each log."""
         progress: dict[Partition, Progress] = {}
         for state in self._partitions.values():
             progress |= state.progress()
@@ -428,8 +428,8 @@ class Ingest:
         empty = Folding(spec.folding, len(spec.columns))
         return empty.merged(state.families[family].folding for state in self._partitions.values())
 
-    def take_letters(self) -> list[DeadLetter]:
-        """All invalid records since the last call, if `keep_letters`.
+    def take_dead_letters(self) -> list[DeadLetter]:
+        """All invalid records since the last call, if `keep_dead_letters`.
 
         Raises:
             RefusedRecordsError: the limits are exceeded now; the next call returns the letters.
@@ -437,7 +437,7 @@ class Ingest:
         for state in self._partitions.values():
             self._take_refused(state)
         self._check_limits()
-        taken, self._letters = self._letters, []
+        taken, self._dead_letters = self._dead_letters, []
         return taken
 
     def _state(self, batch: RecordBatch) -> PartitionState:
@@ -469,13 +469,13 @@ class Ingest:
         self.tally.add(tally)
         if invalid:
             self._examples.add(batch, invalid)
-            if self._keep_letters:
-                self._letters.extend(letters_of(batch, invalid))
+            if self._keep_dead_letters:
+                self._dead_letters.extend(dead_letters_in(batch, invalid))
         if self._limits is None:
             return
         exceeded = self._limits.observe(len(batch.values), [row for row, _ in invalid])
         if exceeded is not None:
-            last = letters_of(batch, invalid[-1:])
+            last = dead_letters_in(batch, invalid[-1:])
             example = str(last[0]) if last else "among the first ones"
             # Whoever ends the process can still take the letters.
             self._limits, self._refusal = None, too_many_invalid(exceeded, example)

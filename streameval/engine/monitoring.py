@@ -124,7 +124,7 @@ class Dashboard(NamedTuple):
 
 
 class Monitoring(NamedTuple):
-    """What an analysis has watched with its settings."""
+    """Alerts and panels of an analysis with its settings."""
 
     alerts: Sequence[Alert] = ()
     dashboard: Dashboard | None = None

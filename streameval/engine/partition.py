@@ -181,7 +181,7 @@ class Applied(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a log was counted.
+    """The progress of a log.
 
     Attributes:
         position: the next offset.
@@ -218,7 +218,7 @@ class LogRows:
             self.starts = times // windowing.pane * windowing.pane
 
     def sums(self, mask: BoolArray) -> list[int]:
-        """How many events of each log are in a mask."""
+        """The number of events of each log in a mask."""
         counted: list[int] = np.diff(np.concatenate(([0], np.cumsum(mask)))[self.edges]).tolist()
         return counted
 
@@ -422,7 +422,7 @@ class PartitionState:
         self._offsets = dict(offsets)
 
     def progress(self) -> Mapping[Partition, Progress]:
-        """How far each of its logs was counted."""
+        """The progress of each of its logs."""
         return {log: Progress(offset, self.clock) for log, offset in self._offsets.items()}
 
     def restore(

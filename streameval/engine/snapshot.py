@@ -59,7 +59,7 @@ CounterValue: TypeAlias = tuple[float, int]
 
 
 class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one log.
+    """The state of one log.
 
     Attributes:
         topic: topic, or path of a file.
@@ -431,6 +431,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_windows(self) -> bool:
-        """Whether any family has windows."""
+        """True if any family has windows."""
         named = any(len(family.windows) > 1 for family in self.families)
         return named or any(entry.window != LIFETIME for entry in self.series)

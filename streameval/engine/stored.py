@@ -19,7 +19,7 @@ class StoredStates:
         self._layout, self._counter = layout, EventCounter(layout, frozen=True)
 
     def reads(self, part: str) -> bool:
-        """Whether a state for reading needs a part of a checkpoint."""
+        """True if a state for reading needs a part of a checkpoint."""
         families = (f"{spec.name}/" for spec in self._layout.families)
         return part == META or part.startswith(tuple(families))
 

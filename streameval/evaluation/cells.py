@@ -40,13 +40,13 @@ Kind = Literal["ids", "numbers", "values"]
 
 
 def is_list_type(kind: Any) -> bool:
-    """Whether an Arrow type is one of lists."""
+    """True if an Arrow type is one of lists."""
     types = arrow().types
     return any(is_(kind) for is_ in (types.is_list, types.is_large_list, types.is_fixed_size_list))
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text."""
+    """True if an Arrow type is text."""
     types = arrow().types
     return any(is_(kind) for is_ in (types.is_string, types.is_large_string, types.is_string_view))
 

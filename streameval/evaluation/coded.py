@@ -65,7 +65,7 @@ def codes_in(ids: Any, array: Any, *, integers: bool) -> IntArray:
 
 
 def are_in(values: IntArray, members: IntArray) -> Array:
-    """Whether each value is one of the members, which may repeat."""
+    """True if each value is one of the members, which may repeat."""
     if not members.size:
         return np.zeros(len(values), np.bool_)
     members = np.sort(members)

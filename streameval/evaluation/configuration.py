@@ -188,7 +188,7 @@ def _has_only_tables(config: Config, given: Given) -> bool:
 
 
 def as_join(given: Given, config: Config) -> tuple[Given, Config]:
-    """What was given as a join of tables, if a configuration joins its files.
+    """The inputs as a join of tables, if a configuration joins its files.
 
     The configuration then counts the lists of the join.
     """

@@ -19,7 +19,7 @@ from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.configuration import with_ids
 from streameval.evaluation.report import SpanReadings
 from streameval.evaluation.setup import Setup
-from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, first_letters
+from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, first_dead_letters
 from streameval.evaluation.sources import EventSource, added
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
@@ -40,13 +40,13 @@ class DumpedEngine(NamedTuple):
 
     partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
     tally: Tally
-    letters: Sequence[DeadLetter]
+    dead_letters: Sequence[DeadLetter]
     event_checks: EventChecks
     spans: Dumped | None
 
 
 class EngineCounts:
-    """What the engine counts for a setup with a configuration; the methods of `SliceCounts`.
+    """Counts of the engine for a setup with a configuration; the methods of `SliceCounts`.
 
     `sink`: takes the lists that count, instead; None to count them.
     """
@@ -65,7 +65,7 @@ class EngineCounts:
             )
             sink = self._spans.count
         self.ingest = Ingest(frontend_of(config, settings), sink=sink)
-        self.letters: list[DeadLetter] = []
+        self.dead_letters: list[DeadLetter] = []
 
     @property
     def tally(self) -> Tally:
@@ -77,13 +77,17 @@ class EngineCounts:
         if self._config.attribution is None:
             for size, events in events_of(source, parts, self.search):
                 self.ingest.count(events.records, events.decoded.voting(None))
-                self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
+                self.dead_letters = first_dead_letters(
+                    [*self.dead_letters, *self.ingest.take_invalid()]
+                )
                 yield size
             return
         records = FilesSource(FilesOptions(paths=list(source.names)))
         records.open(owner_from_start(self._config, self.ingest))
         for _ in ingest_records(records, self.ingest):
-            self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
+            self.dead_letters = first_dead_letters(
+                [*self.dead_letters, *self.ingest.take_invalid()]
+            )
             yield records.bytes_read
 
     @property
@@ -109,12 +113,12 @@ class EngineCounts:
             for partition, offset in ingest.positions.items()
             if spans is None
         }
-        return DumpedEngine(partitions, ingest.tally, self.letters, ingest.event_checks, spans)
+        return DumpedEngine(partitions, ingest.tally, self.dead_letters, ingest.event_checks, spans)
 
     def merge(self, dumped: DumpedEngine) -> None:
         """See `SliceCounts.merge`."""
         self.ingest.add(dumped.tally, dumped.event_checks)
-        self.letters = first_letters([*self.letters, *dumped.letters])
+        self.dead_letters = first_dead_letters([*self.dead_letters, *dumped.dead_letters])
         for partition, (offset, parts) in dumped.partitions.items():
             self.ingest.restore(partition, {partition: offset}, parts)
         if self._spans is not None and dumped.spans is not None:
@@ -144,7 +148,7 @@ class EngineCounts:
         return lifetimes_of(self.ingest, self._labels)
 
     def spans(self) -> Sequence[SpanReadings]:
-        """With windows and what analyses find."""
+        """The spans, with windows and the findings of analyses."""
         if self._spans is not None:
             return self._spans.spans()
         return [SpanReadings(None, self._snapshot)]

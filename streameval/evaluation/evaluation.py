@@ -300,7 +300,7 @@ class NoOptions(TypedDict):
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How recommendations and truth are read; the arguments of `evaluate` of these names."""
+    """Options for reading recommendations and truth: the arguments of `evaluate` of these names."""
 
     columns: Mapping[str, str | None] | None
     time_unit: TimeUnit | None
@@ -502,7 +502,7 @@ def count_given(request: Request, around: Surroundings) -> FileCounts:
 
 
 def is_metric(given: Any) -> bool:
-    """Whether it is a metric, or a list of them, rather than a truth; a path is not."""
+    """True if it is a metric, or a list of them, rather than a truth; a path is not."""
     if isinstance(given, Metric) or (callable(given) and not hasattr(given, "shape")):
         return True
     if isinstance(given, list | tuple):

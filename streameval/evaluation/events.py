@@ -53,7 +53,7 @@ _NUMBERS: Final = ("gains", "positions", "scores")
 
 
 class Needs(NamedTuple):
-    """What is read of an event besides its lists.
+    """The fields of an event that are read besides its lists.
 
     Attributes:
         in_order: whether the rows of a file are counted one after the other.
@@ -198,7 +198,7 @@ class EventRows:
         return dict.fromkeys(roles, False)
 
     def _has(self, names: Sequence[str], name: str) -> bool:
-        """Whether a list column is read: an optional one only where it is named or there is one."""
+        """True if a list column is read: an optional one only where it is named or there is one."""
         if name in self._options.columns and self._options.columns[name] is None:
             return False
         return name in _IDS or self._names[name] != name or name in names

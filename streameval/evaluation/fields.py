@@ -95,12 +95,12 @@ def event_fields(
 
 
 def reads_types(metric: Metric) -> bool:
-    """Whether a metric reads the types of interactions."""
+    """True if a metric reads the types of interactions."""
     return bool(metric.values.get("type")) or metric.definition.reads == "event"
 
 
 def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | None:
-    """What a metric needs and no event here can have, with a remedy; else None."""
+    """The field that a metric needs and no event here can have, with a remedy; else None."""
     if given.kind in ("pair", "scores") and metric.values.get("type"):
         return Note("types of interactions, which rows cannot have; give events")
     for name in metric.item_values_without(fields.per_item or ()):
@@ -161,7 +161,7 @@ def check_metrics(options: Options) -> list[Metric]:
 
 
 def is_given(name: str, options: Options) -> bool:
-    """Whether a caller gave an input."""
+    """True if a caller gave an input."""
     if name.startswith(ATTRIBUTES):
         return name.removeprefix(ATTRIBUTES) in options.inputs.get("attributes", ())
     return name in options.inputs

@@ -199,12 +199,12 @@ def suffix_of(path: str) -> str:
 
 
 def is_table(path: str) -> bool:
-    """Whether a file has columns by its name."""
+    """True if a file has columns by its name."""
     return suffix_of(path) in _SUFFIXES
 
 
 def holds_rows(path: str) -> bool:
-    """Whether a file has events or rows, by its name."""
+    """True if a file has events or rows, by its name."""
     return is_table(path) or suffix_of(path) in LINES
 
 

@@ -69,7 +69,7 @@ class StreamTables(NamedTuple):
 
 
 class JoinInputs(NamedTuple):
-    """What is joined: impressions, and streams of interactions.
+    """The inputs of a join: impressions, and streams of interactions.
 
     Attributes:
         names: of the streams, impressions first.

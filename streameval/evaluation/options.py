@@ -123,7 +123,7 @@ class Note:
 
 
 class InputError(UsageError):
-    """What was given cannot be evaluated as it is; the message names settings that help."""
+    """The input cannot be evaluated as it is; the message names settings that help."""
 
     def __init__(self, text: str, /, **values: Setting | str) -> None:
         self.message = Note(text, **values)
@@ -163,7 +163,7 @@ class _PlainOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(_PlainOptions, frozen=True, kw_only=True):
-    """How recommendations and truth are read, split and counted: the arguments of `evaluate`.
+    """Options for reading, splitting and counting: the arguments of `evaluate`.
 
     Attributes:
         metrics: texts, in order; those of `config` if there are none.
@@ -296,7 +296,7 @@ Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[in
 
 
 class Surroundings(NamedTuple):
-    """What is told while events are counted: warnings, and how far it is."""
+    """Callbacks while events are counted: warnings, and progress."""
 
     note: Callable[[Note | str], None]
     progress: Progress

@@ -154,7 +154,7 @@ class Joined:
         return names
 
     def _rows_of(self, exclude: Side, *, integers: bool) -> Array:
-        """Whether each row of the recommendations is left out; notes if nothing can be."""
+        """True if each row of the recommendations is left out; notes if nothing can be."""
         users, items = (
             codes_in(ids, of_rows, integers=of_items and integers)
             for ids, of_rows, of_items in (
@@ -197,7 +197,7 @@ class Joined:
         return np.argsort(users, kind="stable")
 
     def _equal_scores(self, order: IntArray) -> Array:
-        """Whether the row at each index of a sorted order has the score of the one before."""
+        """True if the row at each index of a sorted order has the score of the one before."""
         worth, users = self._recommendations.worth, self._by[0]
         again = np.zeros(len(order), np.bool_)
         if worth is not None and len(order):
@@ -231,7 +231,7 @@ class Joined:
             )
 
     def _tie_keys(self, rows: IntArray) -> Array:
-        """What orders rows of equal scores, the smallest first."""
+        """Sort keys of rows with equal scores, the smallest first."""
         users, items = self._by[0][rows], self._of[0][rows]
         if self._ties == "worst":
             return self._gains(rows)
@@ -246,7 +246,7 @@ class Joined:
         return by_id if self._ties == "id_asc" else -by_id
 
     def _hits(self, rows: IntArray) -> Array:
-        """Whether the user of each of these rows interacted with its item."""
+        """True if the user of each of these rows interacted with its item."""
         worth, liked = self._truth.worth, self._pairs(1)
         pairs = self._pair_of(self._by[0][rows], self._of[0][rows])
         return are_in(pairs, liked if worth is None else liked[worth > 0])

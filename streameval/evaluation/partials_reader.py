@@ -130,7 +130,7 @@ class PartialsReader:
 
 
 def has_partials(path: str) -> bool:
-    """Whether a parquet file, or one of those below a folder or URL, has rows of partials."""
+    """True if a parquet file, or one of those below a folder or URL, has rows of partials."""
     with suppress(SourceError):
         sample = sample_file(path)
         if sample is None:

@@ -13,7 +13,7 @@ UNIT_SEPARATOR: Final = "\x1f"
 
 
 def has_quotes(delimiter: str) -> bool:
-    """Whether quotes enclose fields: not beside tabs or a delimiter of several characters."""
+    """True if quotes enclose fields: not beside tabs or a delimiter of several characters."""
     return delimiter not in ("\t", UNIT_SEPARATOR)
 
 

@@ -75,7 +75,7 @@ class EvaluationRow(NamedTuple):
 
 
 class FileCounts:
-    """What was counted: slices, spans, readings.
+    """Counts of the files: slices, spans, readings.
 
     Attributes:
         names: of the files and frames.
@@ -320,7 +320,7 @@ def _join_notes(given: Given, source: EventSource) -> Iterator[str]:
 
 
 def _needs(inputs: JoinInputs, at: int) -> Iterator[str]:
-    """What a row of a stream needs, impressions first."""
+    """The fields that a row of a stream needs, impressions first."""
     stream = inputs.interactions[at - 1] if at else inputs.impressions
     yield "request_id" if stream.rule.key == "request_id" else "user"
     yield "time"
@@ -372,26 +372,28 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
 
 
 def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[str]:
-    """What was left out: how many records, and the first of each reason.
+    """Notes on invalid records: their number, and the first of each reason.
 
     Texts, which name no settings: a record may have braces.
     """
-    tally, letters = counts.tally, counts.letters
+    tally, dead_letters = counts.tally, counts.dead_letters
     unit = "row" if setup.given.is_columns else "line"
     bad = sum(tally.invalid.values())
     if bad:
         yield f"{bad:,} of {tally.consumed:,} records are invalid and left out:"
-    for letter in letters:
-        where = f"{letter.partition.topic}, {unit} {letter.offset + 1}"
-        number = tally.invalid[letter.reason]
-        text = f"{letter.reason}, first in {where}: {letter.message}: {letter.preview}"
+    for dead_letter in dead_letters:
+        where = f"{dead_letter.partition.topic}, {unit} {dead_letter.offset + 1}"
+        number = tally.invalid[dead_letter.reason]
+        text = (
+            f"{dead_letter.reason}, first in {where}: {dead_letter.message}: {dead_letter.preview}"
+        )
         yield f"{number:>9,} {text}"
-    for letter in letters:
-        line = letter.value.strip()
-        if letter.offset or (line.startswith(b"{") and line != b"{"):
+    for dead_letter in dead_letters:
+        line = dead_letter.value.strip()
+        if dead_letter.offset or (line.startswith(b"{") and line != b"{"):
             continue
         # The first line is no object.
         remedy = "the name of a table ends with .csv, .tsv or .parquet"
         if line[:1] in (b"[", b"{"):
             remedy = 'write one object per line, as pandas does with orient="records", lines=True'
-        yield f"{letter.partition.topic} does not look like JSON lines: {remedy}."
+        yield f"{dead_letter.partition.topic} does not look like JSON lines: {remedy}."

@@ -399,7 +399,7 @@ class _ItemRows:
         return TableColumn(self._path, name, values, self._where)
 
     def holds_lists(self, name: str) -> bool:
-        """Whether the column of this name has lists by its type."""
+        """True if the column of this name has lists by its type."""
         return any(is_list_type(chunk.type) for chunk in self._chunks_of(name))
 
     def _coded(self, name: str) -> Any:
@@ -418,7 +418,7 @@ class _ItemRows:
         return _checked(TableColumn(self._path, name, None, self._where), ids)
 
     def is_decided_by(self, separator: str, item: str) -> bool:
-        """Whether a separator splits a cell of text, or keeps one that looks like a list."""
+        """True if a separator splits a cell of text, or keeps one that looks like a list."""
         ids = self._coded(item)
         if ids is None or not is_text(ids.dictionary.type):
             return False
@@ -648,7 +648,7 @@ def _is_binary(values: Any) -> bool:
 
 
 def _is_numeric(name: str, values: Any) -> bool:
-    """Whether a column has only numbers, others than 0 and 1, that are not ids, times or index."""
+    """True if a column has only numbers, others than 0 and 1, that are not ids, times or index."""
     named = _plain_name(name)
     if arrow().types.is_temporal(values.type) or named.endswith(("id", "idx", *_TIMES)):
         return False
@@ -681,7 +681,7 @@ def _bare(name: str) -> str:
 
 
 def is_trec(path: str, role: Role) -> bool:
-    """Whether the first line of a file looks like one of trec_eval; always False for a pipe.
+    """True if the first line of a file looks like one of trec_eval; always False for a pipe.
 
     A last number that is a time, as in MovieLens' u.data, is not a judgement.
     """

@@ -19,7 +19,7 @@ _ENTRIES: Final = 1 << 22
 
 
 def are_scores(given: Any) -> bool:
-    """Whether it is a matrix of numbers with a fraction, of any library, dense or sparse.
+    """True if it is a matrix of numbers with a fraction, of any library, dense or sparse.
 
     Example:
         >>> are_scores(np.array([[0.5, 0.25]])), are_scores(np.array([[5, 3]]))
@@ -121,7 +121,7 @@ def scored_columns(
 def _tie_keys(
     ties: Ties, shape: tuple[int, int], first: int, interactions: Ragged, gains: Array | None
 ) -> Array:
-    """What orders items of equal scores in each row, the smallest first; shape (users, items)."""
+    """Sort keys of items with equal scores in each row, smallest first; shape (users, items)."""
     rows, items = shape
     if ties == "id_desc":
         return np.broadcast_to(-np.arange(items), shape)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """What was given, and how it is counted; `added`: metrics that an experiment names, too."""
+    """The inputs and options of a call; `added`: metrics that an experiment names, too."""
 
     given: Given
     options: Options
@@ -81,7 +81,7 @@ def given_options(**options: object) -> dict[str, Any]:
 
 
 class Setup(NamedTuple):
-    """What is counted.
+    """Everything that is counted.
 
     Attributes:
         labels: names of the labels of an event, then of its segments.
@@ -112,7 +112,7 @@ class Setup(NamedTuple):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether what counts depends on the order of events: with windows, dedup and joins."""
+        """True if what counts depends on the order of events: with windows, dedup and joins."""
         config = self.config
         if config is None:
             return False
@@ -121,7 +121,7 @@ class Setup(NamedTuple):
 
     @property
     def needs_engine(self) -> bool:
-        """Whether the engine counts: where the order matters, and for reports of analyses."""
+        """True if the engine counts: where the order matters, and for reports of analyses."""
         reports = self.analysis is None and self.every is None and self.config is not None
         return self.is_ordered or (reports and bool(configured(self.config)))
 
@@ -169,7 +169,7 @@ class Setup(NamedTuple):
         )
 
     def families(self, ids: IdKind) -> Sequence[FamilySpec]:
-        """What is counted, of events with ids of this kind; reads the files of a configuration."""
+        """The families for events with ids of this kind; reads the files of a configuration."""
         if self.config is not None:
             from streameval.config.pipeline import layout  # noqa: PLC0415  large
             from streameval.evaluation.configuration import with_ids  # noqa: PLC0415  likewise
@@ -227,7 +227,7 @@ class Setup(NamedTuple):
 
 
 def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
-    """What is counted for a request; of an analysis, with its table of the configuration."""
+    """The setup for a request; of an analysis, with its table of the configuration."""
     given, options, added = request
     for field in options.columns if given.is_pair else ():
         check_field(field, [*FIELDS_OF_ROWS, *options.by])

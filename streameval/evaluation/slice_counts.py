@@ -16,7 +16,7 @@ from streameval.accumulator.readings import readings_of
 from streameval.catalogue.metric import Metric
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
-from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
+from streameval.engine.dead_letters import DeadLetter, count_each, dead_letters_in
 from streameval.engine.partition import Tally, limited_times
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
@@ -107,7 +107,7 @@ class Dumped(NamedTuple):
 
     families: Sequence[tuple[Sequence[Cell], bytes]]
     tally: Tally
-    letters: Sequence[DeadLetter]
+    dead_letters: Sequence[DeadLetter]
     event_checks: EventChecks
     clocks: Mapping[Partition, Clock]
     newest: int | None
@@ -124,7 +124,7 @@ class SliceCounts:
             log's clock. It depends on the order of events.
 
     Attributes:
-        letters: the first record of each reason for which a record is invalid.
+        dead_letters: the first record of each reason for which a record is invalid.
         event_checks: about a sample of the events.
         newest: largest event time, microseconds; None without any.
         outcomes: of records that are joined while they are counted, by stream; here none are.
@@ -146,7 +146,7 @@ class SliceCounts:
         self._intervals, self._every = intervals, every
         self._rankers, self._by_day = rankers, by_day
         self.tally = Tally()
-        self.letters: list[DeadLetter] = []
+        self.dead_letters: list[DeadLetter] = []
         context = families[0].table.context
         self.event_checks = EventChecks(context.attributes, context.popularity)
         self._observed = 0
@@ -175,8 +175,8 @@ class SliceCounts:
         self.tally.tombstones += len(decoded.tombstones)
         self.tally.add_invalid([event for _, event in decoded.invalid])
         if decoded.invalid:
-            letters = letters_of(events.records, decoded.invalid)
-            self.letters = first_letters([*self.letters, *letters])
+            dead_letters = dead_letters_in(events.records, decoded.invalid)
+            self.dead_letters = first_dead_letters([*self.dead_letters, *dead_letters])
         if not len(batch):
             return
         self.event_checks.observe_batch(batch, self._observed)
@@ -219,7 +219,7 @@ class SliceCounts:
             for family in self._families
         ]
         return Dumped(
-            families, self.tally, self.letters, self.event_checks, self._clocks, self.newest
+            families, self.tally, self.dead_letters, self.event_checks, self._clocks, self.newest
         )
 
     def merge(self, dumped: Dumped) -> None:
@@ -231,7 +231,7 @@ class SliceCounts:
                 family.table.add(part)
         self.tally.add(dumped.tally)
         self.event_checks.add(dumped.event_checks)
-        self.letters = first_letters([*self.letters, *dumped.letters])
+        self.dead_letters = first_dead_letters([*self.dead_letters, *dumped.dead_letters])
         self._clocks |= dumped.clocks
         self.newest = _latest(self.newest, dumped.newest)
 
@@ -345,11 +345,11 @@ def starts_of(lists: Decoded, every: Spans | None) -> list[int] | None:
     return starts
 
 
-def first_letters(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+def first_dead_letters(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
     """The first letter of each reason."""
     first: dict[str, DeadLetter] = {}
-    for letter in letters:
-        first.setdefault(letter.reason, letter)
+    for dead_letter in dead_letters:
+        first.setdefault(dead_letter.reason, dead_letter)
     return list(first.values())
 
 

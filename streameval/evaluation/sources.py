@@ -142,7 +142,7 @@ Rows: TypeAlias = list[Table] | Side
 
 
 class Given(NamedTuple):
-    """What a caller gave, before anything is read.
+    """The inputs of a call, before anything is read.
 
     Attributes:
         kind: "lines" and "tables" have an event in each record, "pair" rows of items in two tables,
@@ -165,7 +165,7 @@ class Given(NamedTuple):
 
     @property
     def is_pair(self) -> bool:
-        """Whether events are made of rows or lists, so that they have no labels."""
+        """True if events are made of rows or lists, so that they have no labels."""
         return self.kind in ("pair", "aligned", "scores")
 
     @property
@@ -186,19 +186,19 @@ class Given(NamedTuple):
 
     @property
     def is_columns(self) -> bool:
-        """Whether events come from columns, not from JSON lines."""
+        """True if events come from columns, not from JSON lines."""
         return self.kind not in ("lines", "state")
 
     @property
     def is_state(self) -> bool:
-        """Whether the events are counted already, in stores of checkpoints."""
+        """True if the events are counted already, in stores of checkpoints."""
         return self.kind == "state"
 
 
 def given_of(
     recommendations: Any, truth: Any, exclude: Any, options: Options, users: Any = None
 ) -> Given:
-    """What a caller gave; refuses what has none of the forms that can be evaluated."""
+    """Classify the inputs of a call; refuse those in no form that can be evaluated."""
     given = _given_of(recommendations, truth, exclude, options)
     if users is None:
         return given
@@ -342,12 +342,12 @@ def files_at(path: str) -> list[str]:
 
 
 def is_path(given: object) -> bool:
-    """Whether it names files."""
+    """True if it names files."""
     return isinstance(given, str | os.PathLike)
 
 
 def is_frame(given: Any) -> bool:
-    """Whether it is a table with columns, of any library; a lazy one is refused later."""
+    """True if it is a table with columns, of any library; a lazy one is refused later."""
     if isinstance(given, Columns | Batch) or hasattr(given, "dtype"):
         return False
     named = hasattr(given, "collect_schema") or hasattr(given, "columns")
@@ -355,7 +355,7 @@ def is_frame(given: Any) -> bool:
 
 
 def _are_lists(given: Any) -> bool:
-    """Whether it is a list of items for each user, one after the other."""
+    """True if it is a list of items for each user, one after the other."""
     if isinstance(given, Side) or is_path(given) or is_frame(given) or _mapping(given) is not None:
         return False
     if isinstance(given, Sequence) and not isinstance(given, tuple):
@@ -757,7 +757,7 @@ def _side(
 
 
 def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
-    """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
+    """True if both are trec_eval's files; refuses one of them alone, and both swapped."""
     if options.form == "trec":
         if any(
             isinstance(rows, list) and isinstance(rows[0], Frame)

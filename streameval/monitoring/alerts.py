@@ -63,7 +63,7 @@ def _has(names: Names) -> Mapping[str, bool]:
         "time": config.event.time is not None,
         "joined": config.attribution is not None,
         "unjoined": config.attribution is None,
-        "letters": config.letter_options is not None,
+        "letters": config.dead_letter_options is not None,
         "state": state is not None,
         "skip": state is not None and state.on_retention == "skip",
         "registry": config.registry is not None,

@@ -640,7 +640,7 @@ def _pipeline(names: Names) -> Dashboard:
             "cps",
         ),
         *_if(
-            config.letter_options,
+            config.dead_letter_options,
             over_time(
                 "Dead letters",
                 "Invalid records written as dead letters, per second.",

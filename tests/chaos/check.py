@@ -9,8 +9,8 @@ from contextlib import closing
 
 from msgspec.structs import replace
 
-from streameval.checkpoints.format import Place, digest_of
-from streameval.checkpoints.letters.topic import DeadLetterReader
+from streameval.checkpoints.dead_letters.topic import DeadLetterReader
+from streameval.checkpoints.format import Shard, digest_of
 from streameval.checkpoints.store import SavedCheckpoint
 from streameval.config import load
 from streameval.config.pipeline import new_ingest
@@ -157,7 +157,7 @@ def newest_checkpoints(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
     identity = described.identities[config.topic]
     kept = config.store
     checkpoints = {
-        partition.number: kept.newest(Place(config.topic, identity, partition.number)).saved
+        partition.number: kept.newest(Shard(config.topic, identity, partition.number)).saved
         for partition in described.partitions
     }
     return {
@@ -170,8 +170,8 @@ def committed(config: DaemonConfig) -> dict[int, int]:
     with admin_of(config.address) as admin:
         group_offsets = admin.list_group_offsets({config.group: None})[config.group]
     return {
-        place.partition: group_offset.offset
-        for place, group_offset in group_offsets.items()
+        at.partition: group_offset.offset
+        for at, group_offset in group_offsets.items()
         if group_offset.offset >= 0
     }
 

@@ -81,7 +81,7 @@ def _saved_positions(daemon: Running) -> dict[str, int]:
 
 def _digests(folder: Path) -> dict[int, dict[str, str]]:
     store = folder_store(folder)
-    checkpoints = {place.number: store.newest(place).saved for place in store.places()}
+    checkpoints = {shard.number: store.newest(shard).saved for shard in store.shards()}
     return {
         number: dict(checkpoint.digests)
         for number, checkpoint in checkpoints.items()

@@ -203,8 +203,8 @@ def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path
     for held in newest_checkpoints([str(other)], print):
         header = held.saved.header
         store.claim(header.cluster, header.group)
-        place = header.place._replace(number=number)
-        header = msgspec.structs.replace(header, place=place, offset=header.offset + more)
+        shard = header.shard._replace(number=number)
+        header = msgspec.structs.replace(header, shard=shard, offset=header.offset + more)
         parts = [
             Part(name=name, content=partial(_content, held, name)) for name in held.saved.digests
         ]

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.store import folder_store
 from streameval.config import load
 from streameval.config.states import newest_checkpoints, restore
@@ -128,7 +128,7 @@ def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
     name = "[red]new[/bold] :smile:"
     store = folder_store(tmp_path / "state")
     store.claim(name, name)
-    made = draft(7, Place(name, "id", 0))
+    made = draft(7, Shard(name, "id", 0))
     header = msgspec.structs.replace(made.header, cluster=name, group=name)
     store.save([msgspec.structs.replace(made, header=header)])
     shown = " ".join(printed("state", "show", tmp_path / "state").split())

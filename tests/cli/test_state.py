@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.store import folder_store
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.events.errors import UsageError
 from tests.cli.program import from_json, printed, run, usage_error
 from tests.daemon.running import running
-from tests.stores.drafts import NOON, PLACE, draft, later_round, part
+from tests.stores.drafts import NOON, SHARD, draft, later_round, part
 
-OTHER = Place("data/day 1.ndjson", "2049:77", 0)
+OTHER = Shard("data/day 1.ndjson", "2049:77", 0)
 
 
 @pytest.fixture
@@ -56,11 +56,11 @@ def test_show_is_a_table_for_people(state: Path) -> None:
 def test_show_is_json_for_programs(state: Path) -> None:
     (store,) = from_json("state", "show", state)
     assert (store["cluster"], store["group"]) == ("c1", "g1")
-    other, place = store["places"]
+    other, shard = store["places"]
     assert (other["topic"], other["identity"], other["partition"]) == OTHER
-    assert (place["topic"], place["identity"], place["partition"]) == PLACE
-    assert place["kept"][-2:] == [220, 4230]
-    checkpoint = place["checkpoint"]
+    assert (shard["topic"], shard["identity"], shard["partition"]) == SHARD
+    assert shard["kept"][-2:] == [220, 4230]
+    checkpoint = shard["checkpoint"]
     assert (checkpoint["offset"], checkpoint["counted"], checkpoint["clock"]) == (
         4230,
         4229,
@@ -101,7 +101,7 @@ def test_verify_reports_that_all_checkpoints_are_valid(state: Path) -> None:
 
 
 def test_verify_reports_each_fault_and_fails(state: Path) -> None:
-    (other,) = folder_store(state).listing().places[OTHER]
+    (other,) = folder_store(state).listing().shards[OTHER]
     content = (state / other.key).read_bytes()
     (state / other.key).write_bytes(content.replace(b"one data", b"two data"))
     newest_round(state).write_bytes(b"rubbish")
@@ -212,10 +212,10 @@ def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path)
 def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: Path) -> None:
     store = folder_store(tmp_path)
     store.claim("c1", "g1")
-    places = [Place("events", identity, number) for identity, number in (("a", 0), ("a", 1))]
-    for hour, place in enumerate((*places, Place("events", "0", 0))):
-        store.save([draft(7, place, written_at=NOON + hour)])
-    assert [checkpoint.place for checkpoint in newest_checkpoints([str(tmp_path)], print)] == [
+    shards = [Shard("events", identity, number) for identity, number in (("a", 0), ("a", 1))]
+    for hour, shard in enumerate((*shards, Shard("events", "0", 0))):
+        store.save([draft(7, shard, written_at=NOON + hour)])
+    assert [checkpoint.shard for checkpoint in newest_checkpoints([str(tmp_path)], print)] == [
         ("events", "0", 0)
     ]
 

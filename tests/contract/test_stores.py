@@ -14,14 +14,14 @@ import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
 from streameval.checkpoints.bucket import Bucket, open_bucket
-from streameval.checkpoints.format import ARCHIVE, CLAIM, Entry, Place, round_of
+from streameval.checkpoints.format import ARCHIVE, CLAIM, Entry, Shard, round_of
 from streameval.checkpoints.storage import Disk, Folder, Storage
 from streameval.checkpoints.store import Store
 from streameval.events.errors import RefusedStateError, StateVersionError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.present import present
 from tests.stores import s3
-from tests.stores.drafts import PLACE, contents, draft, later_round, part, whole
+from tests.stores.drafts import SHARD, contents, draft, later_round, part, whole
 
 Opened = Callable[[], Store]
 """The same store once more, as another process has it."""
@@ -56,15 +56,15 @@ CASES: dict[str, Callable[[Path], Storages]] = {
 }
 
 
-PLACES = [
-    Place("", "", 0),
-    Place("..", ".", 0),
-    Place("/data/day 1%2F.ndjson", "2049:77", 0),
-    Place("ünicode\n", "", 10),
-    Place("shop.events", "a", 2),
-    Place("shop.events", "a", 10),
-    Place("shop.events", "b", 2),
-    Place("store.json", "x", 1),
+SHARDS = [
+    Shard("", "", 0),
+    Shard("..", ".", 0),
+    Shard("/data/day 1%2F.ndjson", "2049:77", 0),
+    Shard("ünicode\n", "", 10),
+    Shard("shop.events", "a", 2),
+    Shard("shop.events", "a", 10),
+    Shard("shop.events", "b", 2),
+    Shard("store.json", "x", 1),
 ]
 
 
@@ -90,8 +90,8 @@ def opened(storages: Storages) -> Opened:
 
 
 def test_an_empty_store_has_nothing(opened: Opened) -> None:
-    assert opened().places() == []
-    newest = opened().newest(PLACE)
+    assert opened().shards() == []
+    newest = opened().newest(SHARD)
     assert newest.saved is None
     assert list(newest.damaged) == []
 
@@ -99,39 +99,39 @@ def test_an_empty_store_has_nothing(opened: Opened) -> None:
 def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
     given = draft(17)
     opened().save([given])
-    saved = present(opened().newest(PLACE).saved)
+    saved = present(opened().newest(SHARD).saved)
     assert saved.header == given.header
     assert whole(saved) == 17
 
 
 def test_the_digests_of_a_checkpoint_are_those_of_its_parts(opened: Opened) -> None:
     opened().save([draft(17)])
-    assert present(opened().newest(PLACE).saved).digests == {
+    assert present(opened().newest(SHARD).saved).digests == {
         name: blake2b(b"".join(pieces), digest_size=32).hexdigest()
-        for name, pieces in contents(PLACE, 17).items()
+        for name, pieces in contents(SHARD, 17).items()
     }
 
 
 def test_the_highest_offset_wins_whatever_came_last(opened: Opened) -> None:
     for offset in (5, 20, 7):
         opened().save([draft(offset)])
-    assert whole(opened().newest(PLACE).saved) == 20
+    assert whole(opened().newest(SHARD).saved) == 20
 
 
 def test_the_same_offset_once_more_takes_the_place_of_the_first(opened: Opened) -> None:
     store = opened()
     store.save([draft(20, counted=3)])
     store.save([draft(20, counted=9)])
-    saved = present(store.newest(PLACE).saved)
+    saved = present(store.newest(SHARD).saved)
     assert saved.header.counted == 9
 
 
-def test_places_are_kept_apart(opened: Opened) -> None:
-    for number, place in enumerate(PLACES):
-        opened().save([draft(number, place)])
-    assert opened().places() == sorted(PLACES)
-    for number, place in enumerate(PLACES):
-        assert whole(opened().newest(place).saved, place) == number
+def test_shards_are_kept_apart(opened: Opened) -> None:
+    for number, shard in enumerate(SHARDS):
+        opened().save([draft(number, shard)])
+    assert opened().shards() == sorted(SHARDS)
+    for number, shard in enumerate(SHARDS):
+        assert whole(opened().newest(shard).saved, shard) == number
 
 
 def test_the_first_claim_decides(opened: Opened) -> None:
@@ -156,7 +156,7 @@ def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path, name: str) -> N
 
     with ThreadPoolExecutor(8) as pool:
         won = [claim for claim in pool.map(claimed, range(40)) if claim is not None]
-    assert won == [Store(made()).owner().cluster]
+    assert won == [Store(made()).existing_claim().cluster]
     assert [*made().files()] == [CLAIM]
 
 
@@ -165,9 +165,9 @@ def test_an_unknown_version_of_the_newest_is_refused(storages: Storages) -> None
     key, content = later_round(30)
     storages().put_new(key, [content])
     with pytest.raises(StateVersionError, match="5 is not known; this release reads version 4"):
-        Store(storages()).newest(PLACE)
+        Store(storages()).newest(SHARD)
     Store(storages()).save([draft(40)])
-    assert whole(Store(storages()).newest(PLACE).saved) == 40
+    assert whole(Store(storages()).newest(SHARD).saved) == 40
 
 
 def test_content_is_pulled_piece_by_piece_and_only_while_saving(opened: Opened) -> None:
@@ -200,15 +200,15 @@ def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
     given = draft(20)
     with pytest.raises(RuntimeError):
         store.save([msgspec.structs.replace(given, parts=[*given.parts, bad])])
-    assert whole(opened().newest(PLACE).saved) == 10
+    assert whole(opened().newest(SHARD).saved) == 10
     store.save([draft(30)])
-    assert whole(opened().newest(PLACE).saved) == 30
+    assert whole(opened().newest(SHARD).saved) == 30
 
 
-def test_a_round_has_the_checkpoints_of_many_places(opened: Opened) -> None:
-    opened().save([draft(number, place) for number, place in enumerate(PLACES)])
-    for number, place in enumerate(PLACES):
-        assert whole(opened().newest(place).saved, place) == number
+def test_a_round_has_the_checkpoints_of_many_shards(opened: Opened) -> None:
+    opened().save([draft(number, shard) for number, shard in enumerate(SHARDS)])
+    for number, shard in enumerate(SHARDS):
+        assert whole(opened().newest(shard).saved, shard) == number
 
 
 def test_what_did_not_change_is_written_once(opened: Opened) -> None:
@@ -224,30 +224,30 @@ def test_what_did_not_change_is_written_once(opened: Opened) -> None:
 
 
 def _entries(store: Store) -> Sequence[Entry]:
-    return present(store.newest(PLACE).saved).entries
+    return present(store.newest(SHARD).saved).entries
 
 
-def test_a_place_that_is_saved_no_longer_stays_in_the_directory(opened: Opened) -> None:
+def test_a_shard_that_is_saved_no_longer_stays_in_the_directory(opened: Opened) -> None:
     store = opened()
-    store.save([draft(20), draft(7, PLACES[0])])
+    store.save([draft(20), draft(7, SHARDS[0])])
     for offset in range(21, 30):
         store.save([draft(offset)])
     store.save([])
-    assert whole(opened().newest(PLACES[0]).saved, PLACES[0]) == 7
-    assert whole(opened().newest(PLACE).saved) == 29
+    assert whole(opened().newest(SHARDS[0]).saved, SHARDS[0]) == 7
+    assert whole(opened().newest(SHARD).saved) == 29
 
 
 def test_what_starts_over_wins_and_what_was_before_is_kept_aside(storages: Storages) -> None:
     first = Store(storages())
     first.save([draft(500)])
     # A process that was killed in between does so once more.
-    Store(storages()).archive(PLACE)
+    Store(storages()).archive(SHARD)
     other = Store(storages())
-    other.archive(PLACE)
+    other.archive(SHARD)
     other.save([draft(3, generation=1)])
-    assert whole(Store(storages()).newest(PLACE).saved) == 3
+    assert whole(Store(storages()).newest(SHARD).saved) == 3
     first.save([draft(600)])
-    assert whole(Store(storages()).newest(PLACE).saved) == 3
+    assert whole(Store(storages()).newest(SHARD).saved) == 3
     (claim,) = (key for key in storages().files() if key.startswith(ARCHIVE) and CLAIM in key)
     assert storages().get(claim) == storages().get(CLAIM)
     aside = claim.removesuffix(CLAIM)
@@ -255,36 +255,36 @@ def test_what_starts_over_wins_and_what_was_before_is_kept_aside(storages: Stora
     assert [round_of(key.removeprefix(aside)) is None for key in rounds] == [False]
 
 
-def test_a_listing_has_the_checkpoints_of_all_places_and_the_newest_first(opened: Opened) -> None:
-    for place, offset in product(PLACES, (5, 20)):
-        opened().save([draft(offset, place)])
+def test_a_listing_has_the_checkpoints_of_all_shards_and_the_newest_first(opened: Opened) -> None:
+    for shard, offset in product(SHARDS, (5, 20)):
+        opened().save([draft(offset, shard)])
     listing = opened().listing()
-    assert [*listing.places] == sorted(PLACES)
-    for place, locations in listing.places.items():
-        assert [(at.place, at.offset) for at in locations] == [(place, 20), (place, 5)]
-        assert listing.damage(place) == []
+    assert [*listing.shards] == sorted(SHARDS)
+    for shard, locations in listing.shards.items():
+        assert [(at.shard, at.offset) for at in locations] == [(shard, 20), (shard, 5)]
+        assert listing.damage(shard) == []
         for at in locations:
-            assert whole(opened().read(at), place) == at.offset
+            assert whole(opened().read(at), shard) == at.offset
 
 
 def test_a_location_is_that_of_before_until_its_bytes_change(opened: Opened) -> None:
     store = opened()
     store.save([draft(20)])
-    store.save([draft(7, PLACES[0])])
-    before = store.listing().places
-    assert opened().listing().places == before
+    store.save([draft(7, SHARDS[0])])
+    before = store.listing().shards
+    assert opened().listing().shards == before
     store.save([draft(30)])
-    after = store.listing().places
-    assert after[PLACES[0]] == before[PLACES[0]]
-    assert before[PLACE][0] in after[PLACE][1:]
-    assert after[PLACE][0] != before[PLACE][0]
+    after = store.listing().shards
+    assert after[SHARDS[0]] == before[SHARDS[0]]
+    assert before[SHARD][0] in after[SHARD][1:]
+    assert after[SHARD][0] != before[SHARD][0]
 
 
 def test_only_the_wanted_parts_are_read(opened: Opened) -> None:
     opened().save([draft(20)])
-    (location,) = opened().listing().places[PLACE]
+    (location,) = opened().listing().shards[SHARD]
     saved = opened().read(location, lambda entry: entry.name in {"meta", "labels/2"})
-    expected = contents(PLACE, 20)
+    expected = contents(SHARD, 20)
     assert sorted(saved.digests) == sorted(expected)
     for name in ("meta", "labels/2"):
         assert saved.read(name) == b"".join(expected[name])
@@ -293,7 +293,7 @@ def test_only_the_wanted_parts_are_read(opened: Opened) -> None:
 def test_a_checkpoint_that_was_superseded_after_the_listing_is_missing(opened: Opened) -> None:
     store = opened()
     store.save([draft(10)])
-    (location,) = opened().listing().places[PLACE]
+    (location,) = opened().listing().shards[SHARD]
     for offset in (200, 300, 400):
         store.save([draft(offset)])
     with pytest.raises(FileNotFoundError):
@@ -302,8 +302,8 @@ def test_a_checkpoint_that_was_superseded_after_the_listing_is_missing(opened: O
 
 def test_listing_and_reading_write_nothing(opened: Opened) -> None:
     opened().save([draft(20)])
-    before = opened().listing().places[PLACE]
+    before = opened().listing().shards[SHARD]
     (location,) = before
     opened().read(location)
-    (again,) = opened().listing().places[PLACE]
+    (again,) = opened().listing().shards[SHARD]
     assert (again, again.modified) == (location, location.modified)

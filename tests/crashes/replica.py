@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from streameval.checkpoints.format import ROUNDS, Place
+from streameval.checkpoints.format import ROUNDS, Shard
 from streameval.checkpoints.owners import Checkpointer
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
@@ -88,7 +88,7 @@ class Replica(Process):
             settings,
             commit=self.source.commit,
             evidence=EvidenceReader(self.ingest),
-            letters=self.letters,
+            dead_letters=self.letters,
             clock=clock,
             worker=worker,
         )
@@ -97,7 +97,7 @@ class Replica(Process):
             source=self.source,
             ingest=self.ingest,
             owner=self.checkpointer,
-            letters=self.letters,
+            dead_letters=self.letters,
             snapshots=snapshots_of(CONFIG, self.source, self.ingest.layout, clock.wall()),
             worker=worker,
             pulse=Pulse(clock.monotonic, lambda: None),
@@ -235,7 +235,7 @@ class _Store(Store):
         super().__init__(Folder(STORE, disk))
         self._turn = VirtualLock(scheduler)
 
-    def save(self, *arguments: Any) -> frozenset[Place]:
+    def save(self, *arguments: Any) -> frozenset[Shard]:
         with self._turn:
             return super().save(*arguments)
 

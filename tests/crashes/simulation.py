@@ -20,7 +20,7 @@ from unittest import mock
 
 import msgspec
 
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.store import GRACE, SavedCheckpoint, folder_store
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import Ingest
@@ -60,8 +60,8 @@ Found = dict[Partition, SavedCheckpoint]
 Key = tuple[int, str, str]
 
 
-def place_of(partition: Partition) -> Place:
-    return Place(TOPIC, f"{TOPIC}-1", partition.number)
+def shard_of(partition: Partition) -> Shard:
+    return Shard(TOPIC, f"{TOPIC}-1", partition.number)
 
 
 class BrokenInvariantError(AssertionError):
@@ -400,8 +400,8 @@ class Simulation:
                 newest = folder_store(STORE, now).listing().writers[path.parent.name]
                 heights = [
                     -1
-                    if one is None or (place := place_of(lower[0])) not in one
-                    else one[place].offset
+                    if one is None or (shard := shard_of(lower[0])) not in one
+                    else one[shard].offset
                     for one in newest
                 ]
                 is_best = len(heights) == 2 and min(heights) > left[lower[0]].header.offset
@@ -505,7 +505,7 @@ class Judge:
         listing = store.listing()
         found = {}
         for partition in PARTITIONS:
-            newest = store.newest(place_of(partition), listing)
+            newest = store.newest(shard_of(partition), listing)
             self._require(excused or not newest.damaged, f"{newest.damaged}")
             if newest.saved is not None:
                 found[partition] = newest.saved

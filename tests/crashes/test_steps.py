@@ -16,7 +16,7 @@ from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 from tests.durability.checkpointing import LoneMember, P, after, with_policy
 from tests.durability.test_refusals import CASES
 from tests.effort import thorough
-from tests.stores.drafts import PLACE, STORE, MemoryStore, draft, restored, whole
+from tests.stores.drafts import SHARD, STORE, MemoryStore, draft, restored, whole
 
 BEFORE, AFTER = 110, 120
 """Offsets of one hundred share a part; those of the next hundred have another one."""
@@ -83,7 +83,7 @@ def test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
         disk.crash()
         assert restored(disk) == checkpoint, (step, seed)
         again = folder_store(STORE, disk)
-        for location in again.listing().places.get(PLACE, ()):
+        for location in again.listing().shards.get(SHARD, ()):
             assert whole(again.read(location)) == location.offset
 
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.checkpoints.letters.queue import Queue
+from streameval.checkpoints.dead_letters.queue import Queue
 from streameval.checkpoints.owners import MemoryOnly
 from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
@@ -395,7 +395,7 @@ def test_failing_checkpoints_are_trouble_of_a_daemon_that_stays_ready() -> None:
     manual_time, published = ManualTime(), list[Snapshot]()
     parts = assemble(CONFIG, {}, manual_time.clock, Script(manual_time, []))
     assert isinstance(parts.owner, MemoryOnly)
-    parts.owner.trouble = "checkpoints fail: full."
+    parts.owner.failure = "checkpoints fail: full."
     loop_of(parts, manual_time, published.append).run(Countdown(3))
     health = published[0].health
     assert (health.ready, health.trouble) == (True, "checkpoints fail: full.")

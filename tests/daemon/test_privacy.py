@@ -109,8 +109,8 @@ def _outputs(folder: Path, daemon: Running) -> dict[str, bytes]:
     assert daemon.stop() == 0
     parts = bytearray()
     store = folder_store(folder / "state")
-    for place in store.places():
-        saved = store.newest(place).saved
+    for shard in store.shards():
+        saved = store.newest(shard).saved
         assert saved is not None
         parts += msgspec.json.encode(saved.header)
         for name in saved.digests:

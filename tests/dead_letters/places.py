@@ -9,8 +9,8 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.checkpoints.letters.queue import Queue, dead_letters_of
-from streameval.checkpoints.letters.topic import HEADERS, letter_of
+from streameval.checkpoints.dead_letters.queue import Queue, dead_letters_of
+from streameval.checkpoints.dead_letters.topic import HEADERS, dead_letter_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Stage
 from streameval.events.errors import DeadLetterError
@@ -100,7 +100,7 @@ def deliver(queue: Queue, *letters: DeadLetter) -> None:
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:
     """Partition and letter of each record of a topic, in the order of the records."""
     read = [
-        (stored.partition, letter_of(stored.key, stored.value, stored.headers))
+        (stored.partition, dead_letter_of(stored.key, stored.value, stored.headers))
         for stored in records_in(broker, topic)
     ]
     numbered = [(number, letter) for number, letter in read if letter is not None]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 
-from streameval.checkpoints.letters.queue import CHUNK, Queue
-from streameval.checkpoints.letters.topic import HEADERS, headers_of, letter_of
+from streameval.checkpoints.dead_letters.queue import CHUNK, Queue
+from streameval.checkpoints.dead_letters.topic import HEADERS, dead_letter_of, headers_of
 from streameval.cli import dlq
 from streameval.config.options import DeadLetterOptions
 from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
@@ -103,7 +103,7 @@ PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8"
 
 @given(letters)
 def test_a_letter_is_read_back_from_its_record_whatever_headers_it_had(letter: DeadLetter) -> None:
-    assert letter_of(letter.key, letter.value, headers_of(letter)) == letter
+    assert dead_letter_of(letter.key, letter.value, headers_of(letter)) == letter
 
 
 def test_the_added_headers_are_those_that_are_documented_in_their_order() -> None:
@@ -129,7 +129,7 @@ def test_the_added_headers_are_those_that_are_documented_in_their_order() -> Non
 )
 def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
     headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
-    assert letter_of(b"key", b"value", headers) is None
+    assert dead_letter_of(b"key", b"value", headers) is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
 )
 def test_a_record_with_invalid_headers_is_not_a_letter(name: str, value: bytes) -> None:
     headers = dict(headers_of(letter())) | {f"streameval.dlq.{name}": value}
-    assert letter_of(b"key", b"value", list(headers.items())) is None
+    assert dead_letter_of(b"key", b"value", list(headers.items())) is None
 
 
 def test_the_documented_numbers_are_those_of_the_program() -> None:

@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from streameval.checkpoints.letters.queue import Queue, dead_letters_of
-from streameval.checkpoints.letters.topic import (
+from streameval.checkpoints.dead_letters.queue import Queue, dead_letters_of
+from streameval.checkpoints.dead_letters.topic import (
     DeadLetterReader,
     DeadLetterTopics,
     headers_of,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.format import CheckpointDraft, Place
+from streameval.checkpoints.format import CheckpointDraft, Shard
 from streameval.checkpoints.settings import LogEvent, Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
@@ -39,7 +39,7 @@ class Recorded(MemoryStore):
         super().__init__()
         self.rounds: list[Sequence[CheckpointDraft]] = []
 
-    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Shard]:
         self.rounds.append(drafts)
         return super().save(drafts, *more)
 

@@ -64,7 +64,9 @@ def ingest(spans: tuple[int, ...] = TIMES.spans) -> Ingest:
         ),
     ]
     layout = Layout(families=families, windowing=windowing, dedup=600 * MINUTE, clock=EAGER)
-    return Ingest(EventFrontend(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
+    return Ingest(
+        EventFrontend(Decoder(FIELDS, ["variant", "country"]), layout), keep_dead_letters=True
+    )
 
 
 def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes:
@@ -168,7 +170,7 @@ class Member:
             msgspec.structs.replace(SETTINGS, **settings),
             commit=self.commit,
             evidence=EvidenceReader(self.ingest),
-            letters=self.letters,
+            dead_letters=self.letters,
             clock=ProcessClock(
                 wall=lambda: 1_000.0 + self.now,
                 monotonic=lambda: self.now,

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.format import CheckpointDraft, Entry, Place
-from streameval.checkpoints.store import Found, Listing, SavedCheckpoint, Store, folder_store
+from streameval.checkpoints.format import CheckpointDraft, Entry, Shard
+from streameval.checkpoints.store import (
+    Listing,
+    NewestCheckpoint,
+    SavedCheckpoint,
+    Store,
+    folder_store,
+)
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
@@ -44,13 +50,13 @@ class Rotting(MemoryStore):
 
     rotten = 1
 
-    def newest(self, place: Place, listing: Listing | None = None) -> Found:
-        newest = super().newest(place, listing)
+    def newest(self, shard: Shard, listing: Listing | None = None) -> NewestCheckpoint:
+        newest = super().newest(shard, listing)
         if newest.saved is None or not self.rotten:
             return newest
         self.rotten -= 1
-        self.lose_round(place)
-        return Found(
+        self.lose_round(shard)
+        return NewestCheckpoint(
             saved=SavedCheckpoint("", newest.saved.header, newest.saved.entries, _unreadable)
         )
 
@@ -65,7 +71,7 @@ class Costly(Recorded):
 
     member: LoneMember
 
-    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Shard]:
         self.member.spent += 2.0
         return super().save(drafts, *more)
 
@@ -151,7 +157,7 @@ def test_a_round_without_a_change_says_each_minute_that_the_process_lives() -> N
     for _ in range(12):
         member.checkpoint()
     assert [len(drafts) for drafts in store.rounds] == [1, 0, 0]
-    assert store.rounds[0][0].header.offset == store.offset(store.places()[0])
+    assert store.rounds[0][0].header.offset == store.offset(store.shards()[0])
     idle = LoneMember(other := Recorded())
     idle.checkpointer.assigned([])
     for _ in range(12):
@@ -200,10 +206,10 @@ def test_a_partition_that_was_taken_over_is_copied_although_nothing_changed() ->
     first.checkpoint()
     heir = LoneMember(folder_store(STORE, first.store.disk))  # type: ignore[attr-defined]  # a store in memory
     heir.assign(committed=5)
-    place = heir.store.places()[0]
-    (before,) = {at.writer for at in heir.store.listing().places[place]}
+    shard = heir.store.shards()[0]
+    (before,) = {at.writer for at in heir.store.listing().shards[shard]}
     heir.checkpoint()
-    assert len({at.writer for at in heir.store.listing().places[place]} - {before}) == 1
+    assert len({at.writer for at in heir.store.listing().shards[shard]} - {before}) == 1
     assert heir.commits == []
 
 
@@ -405,7 +411,7 @@ def test_a_partition_that_returns_with_an_older_checkpoint_is_not_shown_twice() 
     member.count(0, 5)
     member.checkpoint()
     assert isinstance(member.store, MemoryStore)
-    member.store.lose_round(member.store.places()[0])
+    member.store.lose_round(member.store.shards()[0])
     member.checkpointer.lost([P])
     assert member.assign() == 0
     member.count(0, 7)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.checkpoints.committer import DurableCounters
-from streameval.engine.evidence import Fold
+from streameval.engine.evidence import KeyMapping
 from streameval.engine.snapshot import CounterKey
 from streameval.events.records import Partition
 
@@ -24,7 +24,7 @@ def same(counter_key: CounterKey) -> CounterKey:
     return counter_key
 
 
-def folding(*gone: CounterKey) -> Fold:
+def folding(*gone: CounterKey) -> KeyMapping:
     return lambda counter_key: OTHER if counter_key in gone else counter_key
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.format import CheckpointDraft, Place
+from streameval.checkpoints.format import CheckpointDraft, Shard
 from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import folder_store
@@ -34,7 +34,7 @@ class Failing(MemoryStore):
 
     full = False
 
-    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Shard]:
         if self.full:
             raise StoreError("memory", "no space left on device", "make room")
         return super().save(drafts, *more)
@@ -45,7 +45,7 @@ class Untidy(MemoryStore):
 
     reason: str | None = None
 
-    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Shard]:
         saved = super().save(drafts, *more)
         self.cleanup_failure = self.reason
         return saved
@@ -79,10 +79,10 @@ def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
     (begin,) = member.news()
     assert (begin.level, begin.event) == ("warning", "a checkpoint was not written")
     assert member.checkpointer.health.failures["store"] == 3
-    assert str(member.checkpointer.trouble).startswith("checkpoints fail: ")
+    assert str(member.checkpointer.failure).startswith("checkpoints fail: ")
     store.full = False
     member.checkpoint()
-    assert member.checkpointer.trouble is None
+    assert member.checkpointer.failure is None
     (end,) = member.news()
     assert (end.level, end.event) == ("info", "checkpoints recovered")
     member.count(3, 4)
@@ -135,7 +135,7 @@ def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None
     member, store = _with_a_slow_disk(0.1, budget=10.0)
     logs = [Partition("events", number) for number in range(40)]
     member.checkpointer.revoked(logs)
-    offsets = [store.offset(place) for place in store.places()]
+    offsets = [store.offset(shard) for shard in store.shards()]
     assert len(offsets) == 40
     assert 0 < offsets.count(1) < 40
     assert [member.commits[-1][log] for log in logs] == offsets
@@ -144,7 +144,7 @@ def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None
 def test_the_last_round_has_all_partitions_however_long_that_takes() -> None:
     member, store = _with_a_slow_disk(0.5)
     member.checkpointer.finish()
-    assert {store.offset(place) for place in store.places()} == {1}
+    assert {store.offset(shard) for shard in store.shards()} == {1}
     (saved,) = member.news()
     assert (saved.event, saved.fields["partitions"]) == ("state saved", 40)
 
@@ -283,6 +283,6 @@ def test_without_a_store_letters_that_exceed_a_limit_at_the_end_are_written_and_
             raise outcome
         return outcome
 
-    monkeypatch.setattr(counts, "take_letters", take)
+    monkeypatch.setattr(counts, "take_dead_letters", take)
     owner.abandon()
     assert [record.offset for record in safe] == [3]

@@ -84,8 +84,8 @@ def _values(member: LoneMember) -> dict[str, tuple[int, float]]:
 
 
 def _digests(store: Store) -> Mapping[str, str]:
-    (place,) = store.places()
-    saved = store.newest(place).saved
+    (shard,) = store.shards()
+    saved = store.newest(shard).saved
     assert saved is not None
     return saved.digests
 

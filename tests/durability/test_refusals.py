@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pytest
 
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.restore import other_settings
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Store
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 def newer() -> MemoryStore:
     """A store with a checkpoint of a later release."""
     after(10, store := MemoryStore())
-    key, content = later_round(20, store.places()[0])
+    key, content = later_round(20, store.shards()[0])
     store.disk.make_folder((STORE / key).parent)
     store.disk.create(STORE / key, [content])
     return store
@@ -254,7 +254,7 @@ def test_the_store_is_listed_once_for_all_partitions_that_start_over() -> None:
     store.disk.steps.clear()
     again.checkpointer.assigned([msgspec.structs.replace(each, end=7) for each in assignments])
     assert store.disk.steps.count(Step("names", STORE)) == 2
-    assert [at[0].generation for at in store.listing().places.values()] == [1] * 4
+    assert [at[0].generation for at in store.listing().shards.values()] == [1] * 4
 
 
 def test_a_restart_moves_the_commit_of_the_group_back() -> None:
@@ -369,14 +369,14 @@ def test_no_partition_starts_unless_all_can() -> None:
     with pytest.raises(RefusedStateError):
         member.checkpointer.assigned([fresh, assignment(end=7)])
     assert not member.ingest.positions
-    assert [place.number for place in store.places()] == [0]
+    assert [shard.number for shard in store.shards()] == [0]
 
 
 def test_the_header_of_a_draft_is_enough_to_read_it_elsewhere() -> None:
     after(10, store := Recorded())
     header = store.rounds[-1][0].header
     assert (header.cluster, header.group, header.release) == ("c1", "g1", "0.1.0")
-    assert header.place == Place("events", "id-1", 0)
+    assert header.shard == Shard("events", "id-1", 0)
     assert (header.offset, header.counted, header.partitions) == (10, 10, 4)
     assert header.clock == 1_700_000_000 // 60 * 60 * 1_000_000
     assert header.settings == {"pane": "1m"}

@@ -16,8 +16,8 @@ ELSEWHERE = Partition("restored", 7)
 
 
 def newest(store: Store) -> SavedCheckpoint:
-    (place,) = store.places()
-    saved = store.newest(place).saved
+    (shard,) = store.shards()
+    saved = store.newest(shard).saved
     assert saved is not None
     return saved
 

@@ -23,7 +23,7 @@ from streameval.engine.dead_letters import (
     LimitExceeded,
     Limits,
     Stage,
-    letters_of,
+    dead_letters_in,
     too_many_invalid,
 )
 from streameval.events.records import Partition, RecordBatch
@@ -47,13 +47,13 @@ def _batch(*values: bytes | None) -> RecordBatch:
 
 
 def _letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadLetter:
-    return letters_of(_batch(b"bad"), [(0, InvalidEvent(reason, detail))])[0]
+    return dead_letters_in(_batch(b"bad"), [(0, InvalidEvent(reason, detail))])[0]
 
 
 def test_a_letter_has_the_original_record_and_the_reason() -> None:
     batch = _batch(b'{"recommendations": [], "interactions": []}', None, b"\xff bytes")
     decoded = Decoder(EventFields(), []).decode_many(batch.values)
-    assert letters_of(batch, decoded.invalid) == [
+    assert dead_letters_in(batch, decoded.invalid) == [
         DeadLetter(
             partition=PARTITION,
             offset=14,
@@ -70,7 +70,7 @@ def test_a_letter_has_the_original_record_and_the_reason() -> None:
 
 def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
     batch = batch_of(PARTITION, [b"x"], 7)
-    (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
+    (letter,) = dead_letters_in(batch, [(0, InvalidEvent("not_json", "no"))])
     assert (letter.key, letter.headers, letter.timestamp_ms) == (None, (), None)
     assert str(letter.identity) == "events/3/7"
 
@@ -126,7 +126,7 @@ def test_a_letter_of_a_replayed_record_names_the_original(
     headers: list[tuple[str, bytes]], original: str
 ) -> None:
     batch = batch_of(PARTITION, [b"x"], 7, headers=lambda _: headers)
-    (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
+    (letter,) = dead_letters_in(batch, [(0, InvalidEvent("not_json", "no"))])
     assert str(letter.identity) == "events/3/7"
     assert str(letter.original) == original
 

@@ -78,7 +78,7 @@ class _Reader:
 
     def __init__(self, of: Layout, *, together: bool) -> None:
         self.of, self._together = of, together
-        self.ingest = _ingest(of, keep_letters=True)
+        self.ingest = _ingest(of, keep_dead_letters=True)
         self._positions: defaultdict[int, int] = defaultdict(int)
 
     def count(self, poll: Poll) -> None:
@@ -103,7 +103,7 @@ class _Reader:
         return {log.number: parts(self.ingest, log.number) for log in self.ingest.partitions}
 
     def letters(self) -> list[tuple[int, int, str]]:
-        taken = self.ingest.take_letters()
+        taken = self.ingest.take_dead_letters()
         return sorted((each.partition.number, each.offset, each.reason) for each in taken)
 
 
@@ -150,7 +150,7 @@ def test_batches_that_fail_only_together_are_counted_one_by_one() -> None:
     polled = [*_poll([0, 1]), (2, values), (3, [b"x", *values])]
     reader = _Reader(of, together=True)
     reader.ingest = Ingest(
-        EventFrontend(_Unsociable(FIELDS, ("variant", "country")), of), keep_letters=True
+        EventFrontend(_Unsociable(FIELDS, ("variant", "country")), of), keep_dead_letters=True
     )
     alone = _Reader(of, together=False)
     for each in (reader, alone):

@@ -120,7 +120,7 @@ def counted(
     config: Config, rows: Sequence[dict[str, Any]], ends: Sequence[int] = (), number: int = 0
 ) -> Ingest:
     """An ingest of one partition with these events, in batches that end at `ends`."""
-    ingest = new_ingest(config, keep_letters=True)
+    ingest = new_ingest(config, keep_dead_letters=True)
     feed(ingest, rows, ends, number)
     return ingest
 
@@ -411,7 +411,7 @@ def test_a_bad_list_of_a_ranker_is_a_letter_and_the_other_records_count_as_if_al
     if not rankings:
         del bad["rankings"]["challenger"]
     ingest = counted(ranked, [*rows[:10], bad, *rows[10:]])
-    (letter,) = ingest.take_letters()
+    (letter,) = ingest.take_dead_letters()
     assert (letter.reason, letter.offset) == (reason, 10)
     assert detail in letter.message
     assert lifetime(ingest) == lifetime(counted(ranked, rows))
@@ -423,7 +423,7 @@ def test_a_list_that_cannot_be_counted_takes_its_whole_event_with_it(tmp_path: P
     bad = {**rows[3], "id": "bad"}
     bad["rankings"] = {**bad["rankings"], "control": ["poison"]}
     ingest = counted(config, [*rows, bad])
-    assert [letter.reason for letter in ingest.take_letters()] == ["uncountable"]
+    assert [letter.reason for letter in ingest.take_dead_letters()] == ["uncountable"]
     assert lifetime(ingest) == lifetime(counted(config, rows))
 
 

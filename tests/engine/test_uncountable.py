@@ -96,10 +96,10 @@ records = st.builds(
 def test_a_record_on_which_a_metric_raises_is_a_letter_and_a_gap_in_the_log(
     values: list[bytes | None], ends: list[int]
 ) -> None:
-    of = _fed(ingest(_layout(), keep_letters=True), values, ends)
+    of = _fed(ingest(_layout(), keep_dead_letters=True), values, ends)
     assert _content(of) == _content(_without(values, ingest(_layout())))
     bad = [place for place, value in enumerate(values) if value and b"poison" in value]
-    letters = of.take_letters()
+    letters = of.take_dead_letters()
     assert [(letter.offset, letter.value) for letter in letters] == [(at, values[at]) for at in bad]
     assert {(letter.stage, letter.reason) for letter in letters} <= {("process", "uncountable")}
     assert of.tally.invalid["uncountable"] == len(bad)
@@ -113,13 +113,13 @@ def test_a_record_that_would_fail_only_at_the_flush_is_a_letter_in_time(
 ) -> None:
     def of() -> Ingest:
         kept = layout((*METRICS, f"{__name__}:{name}"), intervals=intervals)
-        return ingest(kept, keep_letters=True)
+        return ingest(kept, keep_dead_letters=True)
 
     poisoned = record(recommendations=["a", "poison", "b"])
     values = [poisoned if at % 4 == 1 else record(ts=at, id=str(at)) for at in range(9)]
     together = _fed(of(), values, (3, 4))
     assert _content(together) == _content(_without(values, of()))
-    letters = together.take_letters()
+    letters = together.take_dead_letters()
     assert [(letter.offset, letter.reason) for letter in letters] == [
         (1, "uncountable"),
         (5, "uncountable"),
@@ -133,9 +133,9 @@ def test_a_record_that_would_fail_only_at_the_flush_is_a_letter_in_time(
 
 
 def test_the_letter_names_the_exception_its_place_and_the_metric() -> None:
-    of = ingest(_layout(), keep_letters=True)
+    of = ingest(_layout(), keep_dead_letters=True)
     of.apply(batch([record(), poison()]))
-    (letter,) = of.take_letters()
+    (letter,) = of.take_dead_letters()
     assert letter.message.startswith("ZeroDivisionError: by zero, picky.py:")
     assert letter.message.endswith("Correct picky in tests.engine.picky")
 
@@ -153,13 +153,15 @@ class _Mistaken(Decoder):
 def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ...]) -> None:
     of = _layout()
     frontend = EventFrontend(_Mistaken(FIELDS, of.families[0].dimensions), of)
-    mistaken = Ingest(frontend, keep_letters=True)
+    mistaken = Ingest(frontend, keep_dead_letters=True)
     values: list[bytes | None] = [record(ts=at, id=str(at)) for at in range(7)]
     for place in places:
         values[place] = poison()
     mistaken.apply(batch(values))
     assert _content(mistaken) == _content(_without(values, ingest(_layout())))
-    letters = [(letter.offset, letter.value, letter.reason) for letter in mistaken.take_letters()]
+    letters = [
+        (letter.offset, letter.value, letter.reason) for letter in mistaken.take_dead_letters()
+    ]
     assert letters == [(place, poison(), "uncountable") for place in places]
 
 
@@ -212,10 +214,10 @@ def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
     saved = parts(before)
     with pytest.raises(UncountableRecordsError, match="offsets 2 to 5"):
         before.apply(batch(values[2:], start=2))
-    after = ingest(layout(), keep_letters=True)
+    after = ingest(layout(), keep_dead_letters=True)
     after.restore(PLACE, {PLACE: 2}, saved)
     after.apply(batch(values[2:], start=2))
-    assert [(letter.offset, letter.reason) for letter in after.take_letters()] == [
+    assert [(letter.offset, letter.reason) for letter in after.take_dead_letters()] == [
         (4, "uncountable")
     ]
     assert _content(after) == _content(_without(values, ingest(layout())))
@@ -229,7 +231,7 @@ def _joined(fields: EventFields = FIELDS, asked: str = PICKY, **more: Any) -> In
         lateness="1s",
     )
     of = layout((*METRICS, asked), (), spans=(5 * MINUTE,))
-    joined = Ingest(JoinFrontend(options, fields, (), of), keep_letters=True, **more)
+    joined = Ingest(JoinFrontend(options, fields, (), of), keep_dead_letters=True, **more)
     joined.begin(SHOWN, {SHOWN: 0, CLICKED: 0})
     return joined
 
@@ -258,7 +260,7 @@ def _feed(of: Ingest, streams: dict[Partition, list[bytes]], size: int) -> None:
 def test_a_list_that_fails_when_its_window_is_over_is_a_letter_then(size: int) -> None:
     of, streams = _joined(), _streams(bad=20)
     _feed(of, streams, size)
-    (letter,) = of.take_letters()
+    (letter,) = of.take_dead_letters()
     assert (str(letter.identity), letter.reason) == ("shown/0/20", "uncountable")
     assert (letter.value, letter.size) == (b"", 0), "its log has the bytes"
     assert (of.tally.consumed, of.tally.valid, of.tally.invalid["uncountable"]) == (120, 119, 1)
@@ -283,7 +285,7 @@ def test_letters_of_closing_lists_count_for_the_limits() -> None:
     with pytest.raises(RefusedRecordsError, match=r"shown\[0\] offset 3: uncountable: Zero"):
         _feed(of, streams, 60)
     # Those of all lists whose window and lateness are over at second 59 can still be written.
-    assert [letter.offset for letter in of.take_letters()] == [*range(53)]
+    assert [letter.offset for letter in of.take_dead_letters()] == [*range(53)]
 
 
 CHANCES = msgspec.structs.replace(FIELDS, per_item={"propensity": "p", "target": "t"})
@@ -318,13 +320,13 @@ def test_a_bad_chance_is_a_letter_and_the_other_records_count_as_if_alone(
 ) -> None:
     def counting() -> Ingest:
         of = layout((*METRICS, "ips", "snips", "dr"), (), spans=(5 * MINUTE,))
-        return Ingest(EventFrontend(Decoder(CHANCES, ()), of), keep_letters=True)
+        return Ingest(EventFrontend(Decoder(CHANCES, ()), of), keep_dead_letters=True)
 
     values: list[bytes | None] = [_chances(at) for at in range(7)]
     values[3] = _chances(3, propensity, note="poison")
     of = counting()
     of.apply(batch(values))
-    (letter,) = of.take_letters()
+    (letter,) = of.take_dead_letters()
     reason = UNREADABLE.get(propensity, "invalid_per_item")
     assert (letter.offset, letter.value, letter.reason) == (3, values[3], reason)
     assert told in letter.message
@@ -339,9 +341,9 @@ def test_a_missing_or_impossible_chance_is_no_letter_and_changes_no_other_metric
 ) -> None:
     def counted(values: Sequence[bytes | None]) -> dict[str, Reading]:
         frontend = EventFrontend(Decoder(CHANCES, ()), layout(("ctr", "ips"), ()))
-        of = Ingest(frontend, keep_letters=True)
+        of = Ingest(frontend, keep_dead_letters=True)
         of.apply(batch(values))
-        assert (of.take_letters(), of.tally.valid) == ([], 7)
+        assert (of.take_dead_letters(), of.tally.valid) == ([], 7)
         series = ingest_snapshot(of, labels=[], now=0.0).series
         return {entry.metric.text: entry.reading for entry in series}
 
@@ -362,6 +364,6 @@ def test_a_word_instead_of_a_chance_is_a_letter_when_the_window_of_its_list_is_o
         for at, value in enumerate(streams[SHOWN])
     ]
     _feed(of, streams, 7)
-    (letter,) = of.take_letters()
+    (letter,) = of.take_dead_letters()
     assert (str(letter.identity), letter.reason) == ("shown/0/20", "invalid_per_item")
     assert (of.tally.valid, of.tally.invalid["invalid_per_item"]) == (119, 1)

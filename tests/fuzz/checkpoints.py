@@ -20,7 +20,7 @@ from streameval.checkpoints.format import (
     CheckpointDraft,
     Header,
     Part,
-    Place,
+    Shard,
     digest_of,
     to_json,
 )
@@ -81,7 +81,7 @@ class _Saved(NamedTuple):
 
     config: Config
     home: Partition
-    place: Place
+    shard: Shard
     offsets: Mapping[Partition, int]
     parts: Mapping[str, bytes]
     files: Mapping[Path, bytes]
@@ -201,7 +201,7 @@ def _read(saved: _Saved) -> None:
     """All that a start and `streameval state` read of a store."""
     store = folder_store(_STORE, saved.disk)
     reads: list[Callable[[], object]] = [
-        store.places,
+        store.shards,
         store.last,
         partial(store.claim, "c", "g"),
         partial(_found, store, saved),
@@ -213,19 +213,19 @@ def _read(saved: _Saved) -> None:
 
 
 def _found(store: Store, saved: _Saved) -> None:
-    checkpoint = store.newest(saved.place).saved
+    checkpoint = store.newest(saved.shard).saved
     if checkpoint is not None:
         _resumed(saved, {name: checkpoint.read(name) for name in sorted(checkpoint.digests)})
 
 
 def _exported(store: Store) -> None:
     """What `state show` and `state export` read, by the schema of the state itself."""
-    claim = store.owner()
+    claim = store.existing_claim()
     checkpoints = []
-    for place in store.places():
-        newest = store.newest(place).saved
+    for shard in store.shards():
+        newest = store.newest(shard).saved
         if newest is not None:
-            checkpoints.append(StoredCheckpoint(store.path, place, newest))
+            checkpoints.append(StoredCheckpoint(store.path, shard, newest))
     assert claim.cluster
     if checkpoints:
         config, ingest = restore(checkpoints, None, lambda _: None)
@@ -294,20 +294,20 @@ def _save(config: Config) -> _Saved:
     disk = SimulatedDisk(_STORE.parent)
     store = folder_store(_STORE, disk)
     store.claim("c", "g")
-    place = Place(home.topic, "id", 0)
+    shard = Shard(home.topic, "id", 0)
     for start in (0, _RECORDS):
         for log in logs:
             ingest.apply(_batch(log, start))
-        store.save([_draft(config, ingest.positions, place, ingest.sections(home))])
+        store.save([_draft(config, ingest.positions, shard, ingest.sections(home))])
     parts = {section.name: b"".join(section.content()()) for section in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
-    saved = store.newest(place).saved
+    saved = store.newest(shard).saved
     assert saved is not None
-    return _Saved(config, home, place, ingest.positions, parts, files, disk, saved.header)
+    return _Saved(config, home, shard, ingest.positions, parts, files, disk, saved.header)
 
 
 def _draft(
-    config: Config, positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]
+    config: Config, positions: Mapping[Partition, int], shard: Shard, sections: Sequence[Any]
 ) -> CheckpointDraft:
     offset = sum(positions.values())
     offsets = {str(log): position for log, position in positions.items()}
@@ -315,7 +315,7 @@ def _draft(
     names: dict[str, Any] = {"cluster": "c", "group": "g", "offsets": offsets}
     names |= {"settings": config.settings(), "schema": schema(config)}
     return CheckpointDraft(
-        header=header(place, offset, written_at=float(offset), **names), parts=parts
+        header=header(shard, offset, written_at=float(offset), **names), parts=parts
     )
 
 

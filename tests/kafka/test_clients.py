@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streameval.checkpoints.format import Place
+from streameval.checkpoints.format import Shard
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions
@@ -68,7 +68,7 @@ def test_daemons_of_both_clients_continue_each_others_state_with_equal_bytes(
         committed = cluster.committed(topic, whole.positions)
     store = folder_store(tmp_path)
     checkpoints = [
-        store.newest(Place(topic, identity, number)).saved for number in range(_PARTITIONS)
+        store.newest(Shard(topic, identity, number)).saved for number in range(_PARTITIONS)
     ]
     assert {
         n: checkpoint.digests for n, checkpoint in enumerate(checkpoints) if checkpoint is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.letters.topic import DeadLetterReader
+from streameval.checkpoints.dead_letters.topic import DeadLetterReader
 from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
@@ -85,10 +85,10 @@ def state(folder: Path) -> dict[int, dict[str, bytes]]:
     """The content of the newest checkpoint of each partition."""
     store = folder_store(folder, Disk())
     saved_parts = {}
-    for place in store.places():
-        saved = store.newest(place).saved
+    for shard in store.shards():
+        saved = store.newest(shard).saved
         assert saved is not None
-        saved_parts[place.number] = {name: saved.read(name) for name in sorted(saved.digests)}
+        saved_parts[shard.number] = {name: saved.read(name) for name in sorted(saved.digests)}
     return saved_parts
 
 

@@ -15,7 +15,7 @@ from streameval.checkpoints.format import (
     VERSION,
     CheckpointDraft,
     Part,
-    Place,
+    Shard,
     round_key,
 )
 from streameval.checkpoints.storage import Disk
@@ -72,8 +72,8 @@ class Site:
 
     def location(self, number: int, age: int = 0) -> Location:
         """Where a checkpoint is; `age`: 0 for the newest."""
-        places = store_of(str(self.folder / "state")).listing().places
-        return places[Place(TOPIC, "id-1", number)][age]
+        shards = store_of(str(self.folder / "state")).listing().shards
+        return shards[Shard(TOPIC, "id-1", number)][age]
 
     def damage(self, number: int, age: int = 0) -> None:
         """Damage the record of a checkpoint."""
@@ -86,8 +86,8 @@ class Site:
     def forget(self, number: int) -> None:
         """Take a partition out of the store."""
         store = store_of(str(self.folder / "state"))
-        drafts = [present(store.newest(place).saved).draft for place in store.places()]
-        kept = [draft for draft in drafts if draft.header.place.number != number]
+        drafts = [present(store.newest(shard).saved).draft for shard in store.shards()]
+        kept = [draft for draft in drafts if draft.header.shard.number != number]
         whole = [
             CheckpointDraft(
                 header=draft.header,
@@ -232,7 +232,7 @@ def test_of_another_release_what_is_shown_stays_and_a_new_reader_shows_none(site
     site.count(1)
     site.replica.save()
     assert shown(standing) == {0: 20, 1: 60, 2: 20}
-    key, content = later_round(80, site.location(1).place)
+    key, content = later_round(80, site.location(1).shard)
     path = site.folder / "state" / key
     path.parent.mkdir()
     path.write_bytes(content)

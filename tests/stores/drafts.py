@@ -1,4 +1,4 @@
-"""Checkpoint drafts whose content is a function of place and offset."""
+"""Checkpoint drafts whose content is a function of shard and offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streameval.checkpoints.format import (
     CheckpointDraft,
     Header,
     Part,
-    Place,
+    Shard,
     digest_of,
     round_key,
     to_json,
@@ -23,7 +23,7 @@ from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
 from tests.crashes.simulated_disk import SimulatedDisk
 
-PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
+SHARD = Shard("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0
 SPAN = 100
 """Number of offsets with the same content of the part "labels/2"."""
@@ -31,7 +31,7 @@ SPAN = 100
 
 def draft(
     offset: int,
-    place: Place = PLACE,
+    shard: Shard = SHARD,
     *,
     written_at: float = NOON,
     counted: int | None = None,
@@ -44,10 +44,10 @@ def draft(
     """
     parts = [
         part(name, None if name in unchanged else pieces)
-        for name, pieces in contents(place, offset).items()
+        for name, pieces in contents(shard, offset).items()
     ]
     made = header(
-        place,
+        shard,
         offset,
         generation=generation,
         counted=offset if counted is None else counted,
@@ -58,7 +58,7 @@ def draft(
     return CheckpointDraft(header=made, parts=parts)
 
 
-def header(place: Place, offset: int, **more: Any) -> Header:
+def header(shard: Shard, offset: int, **more: Any) -> Header:
     """The header of a checkpoint that covers every record before its offset."""
     usual: dict[str, Any] = {
         "release": "0.1.0",
@@ -69,14 +69,14 @@ def header(place: Place, offset: int, **more: Any) -> Header:
         "settings": {},
         "written_at": NOON,
     }
-    return Header(place=place, offset=offset, **(usual | more))
+    return Header(shard=shard, offset=offset, **(usual | more))
 
 
-def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:
+def contents(shard: Shard, offset: int) -> Mapping[str, Sequence[bytes]]:
     """Name -> pieces of each part, sorted by name."""
     return {
         "empty": [],
-        "labels/1": [b"one %s" % str(place).encode(), b" and the same"],
+        "labels/1": [b"one %s" % str(shard).encode(), b" and the same"],
         "labels/2": [b"two", b"\n\0\xff" * 50, b"%d" % (offset // SPAN)],
         "meta": [b"\x81", msgpack.encode("offset"), msgpack.encode(offset)],
     }
@@ -87,9 +87,9 @@ def part(name: str, pieces: Iterable[bytes] | None) -> Part:
     return Part(name=name, content=None if pieces is None else lambda: iter([*pieces]))
 
 
-def later_round(offset: int, place: Place = PLACE) -> tuple[str, bytes]:
+def later_round(offset: int, shard: Shard = SHARD) -> tuple[str, bytes]:
     """Key and bytes of a round of a later version, of which this release knows the end."""
-    regions = [{"place": place, "generation": 0, "offset": offset, "written_at": NOON}]
+    regions = [{"place": shard, "generation": 0, "offset": offset, "written_at": NOON}]
     start = b"streameval round 5\nother bytes\n"
     line = to_json({"version": VERSION + 1, "release": "9.0", "places": regions, "new": 1}) + b"\n"
     end = line + b"%020d " % len(start)
@@ -101,34 +101,34 @@ class Writer:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._last: dict[Place, Mapping[str, Sequence[bytes]]] = {}
+        self._last: dict[Shard, Mapping[str, Sequence[bytes]]] = {}
 
     def save(self, offset: int, **more: Any) -> None:
-        """Save the usual place."""
-        self.save_all({PLACE: offset}, **more)
+        """Save the usual shard."""
+        self.save_all({SHARD: offset}, **more)
 
     def save_all(
         self,
-        offsets: Mapping[Place, int],
-        owned: Collection[Place] | None = None,
+        offsets: Mapping[Shard, int],
+        owned: Collection[Shard] | None = None,
         generation: int = 0,
     ) -> None:
-        """Save places in one round; after a failure their next drafts have all content."""
-        new = {place: contents(place, offset) for place, offset in offsets.items()}
+        """Save shards in one round; after a failure their next drafts have all content."""
+        new = {shard: contents(shard, offset) for shard, offset in offsets.items()}
         drafts = []
-        for place, offset in offsets.items():
-            last = self._last.pop(place, {}) if place in self.store.held else {}
-            same = {name for name in last if last[name] == new[place][name]}
-            drafts.append(draft(offset, place, unchanged=same, generation=generation))
+        for shard, offset in offsets.items():
+            last = self._last.pop(shard, {}) if shard in self.store.retained else {}
+            same = {name for name in last if last[name] == new[shard][name]}
+            drafts.append(draft(offset, shard, unchanged=same, generation=generation))
         self.store.save(drafts, owned)
         self._last |= new
 
 
-def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
+def whole(saved: SavedCheckpoint | None, shard: Shard = SHARD) -> int:
     """The offset of a checkpoint, after a check that every part is as saved."""
     assert saved is not None
     offset = saved.header.offset
-    wanted = {name: b"".join(pieces) for name, pieces in contents(place, offset).items()}
+    wanted = {name: b"".join(pieces) for name, pieces in contents(shard, offset).items()}
     assert {name: saved.read(name) for name in saved.digests} == wanted
     return offset
 
@@ -145,7 +145,7 @@ def opened(disk: SimulatedDisk) -> Store:
 
 def restored(disk: SimulatedDisk) -> int | None:
     """The offset that a new process restores, with all parts intact; None without a checkpoint."""
-    newest = opened(disk).newest(PLACE)
+    newest = opened(disk).newest(SHARD)
     assert not newest.damaged, newest.damaged
     return None if newest.saved is None else whole(newest.saved)
 
@@ -155,14 +155,14 @@ class MemoryStore(Store):
         self.disk = disk or SimulatedDisk(STORE.parent)
         super().__init__(Folder(STORE, self.disk))
 
-    def lose_round(self, place: Place) -> None:
-        """Remove the newest round of the process that saved this place last."""
+    def lose_round(self, shard: Shard) -> None:
+        """Remove the newest round of the process that saved this shard last."""
         listing = self.listing()
-        writer = listing.places[place][0].writer
+        writer = listing.shards[shard][0].writer
         rounds = [key for key in listing.files if key.startswith(f"{ROUNDS}/{writer}/")]
         self.disk.remove(STORE / max(rounds))
 
-    def offset(self, place: Place) -> int | None:
-        """The offset of the newest checkpoint of a place."""
-        saved = self.newest(place).saved
+    def offset(self, shard: Shard) -> int | None:
+        """The offset of the newest checkpoint of a shard."""
+        saved = self.newest(shard).saved
         return None if saved is None else saved.header.offset

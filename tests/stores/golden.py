@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval import Accumulator, Intervals
-from streameval.checkpoints.format import CheckpointDraft, Part, Place
+from streameval.checkpoints.format import CheckpointDraft, Part, Shard
 from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
@@ -26,7 +26,7 @@ from tests.batches import batch_of
 from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
-PLACES = {None: Place("events", "golden", 0), Intervals(): Place("events", "golden", 1)}
+SHARDS = {None: Shard("events", "golden", 0), Intervals(): Shard("events", "golden", 1)}
 """Intervals -> place of the checkpoint with these intervals."""
 
 PARTITION = Partition("events", 0)
@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 def event(number: int) -> Event:
     """One event of a day and a half, with two named variants and others that are folded."""
-    items = [f"item-{(number * 7 + place * 3) % 23}" for place in range(4)]
+    items = [f"item-{(number * 7 + shard * 3) % 23}" for shard in range(4)]
     variant = f"rare-{number % 31}" if number % 9 == 0 else "ab"[number % 2]
     had = [items[number % 4], "elsewhere"] if number % 3 else []
     user = f"user-{number * number % 97}" if number % 10 else None
@@ -89,11 +89,11 @@ def main() -> None:
     store = folder_store(FOLDER)
     store.claim("golden", "golden")
     drafts = []
-    for intervals, place in PLACES.items():
+    for intervals, shard in SHARDS.items():
         names = dict.fromkeys(("release", "cluster", "group"), "golden")
         saved = parts(counted(intervals))
         parts_read = [Part(name=name, content=_content(data)) for name, data in saved.items()]
-        made = header(place, EVENTS, written_at=0.0, **names)
+        made = header(shard, EVENTS, written_at=0.0, **names)
         drafts.append(CheckpointDraft(header=made, parts=parts_read))
     store.save(drafts)
 

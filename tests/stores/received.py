@@ -12,7 +12,7 @@ from streameval.checkpoints.format import (
     CheckpointDraft,
     Header,
     Part,
-    Place,
+    Shard,
     digest_of,
     to_json,
 )
@@ -25,7 +25,7 @@ from tests.batches import batch_of
 from tests.stores.drafts import NOON
 
 LOG = Partition("events", 0)
-HOME = Place("events", "id", 0)
+HOME = Shard("events", "id", 0)
 
 Parts = Mapping[str, bytes]
 
@@ -65,7 +65,7 @@ def write_state(
         "release": "1",
         "cluster": "c1",
         "group": "g1",
-        "place": HOME,
+        "shard": HOME,
         "offset": len(records),
         "counted": 0,
         "clock": ingest.clock,
@@ -92,7 +92,7 @@ def forge(
 ) -> Path:
     """Change the only round of a store, which has one place; its digests are right afterwards.
 
-    `directory`: changes the line at its end. `record`: that of the place. `parts`: the parts in it.
+    `directory`: changes the line at its end. `record`: that of the shard. `parts`: the parts in it.
     """
     (file,) = path.rglob("*.round")
     content = file.read_bytes()

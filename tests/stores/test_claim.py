@@ -15,7 +15,7 @@ from streameval.config import load
 from streameval.daemon.assembly import assemble
 from streameval.events.errors import RefusedStateError, StateVersionError, StoreError
 from tests.crashes.simulated_disk import SimulatedDisk, refusing
-from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.drafts import SHARD, draft, whole
 
 STORE = Path("/disk/a/b/state")
 
@@ -89,7 +89,7 @@ def test_a_disk_error_has_a_remedy(number: int, remedy: str) -> None:
         store.save([draft(2)])
     assert "[state] path" in raised.value.remedy
     assert raised.value.where.startswith(str(STORE))
-    assert whole(store.newest(PLACE).saved) == 1
+    assert whole(store.newest(SHARD).saved) == 1
 
 
 def test_a_daemon_asks_for_the_right_to_write_before_it_starts(
@@ -130,11 +130,11 @@ def test_a_folder_without_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
-def test_other_files_in_the_folder_are_not_places(tmp_path: Path) -> None:
+def test_other_files_in_the_folder_are_not_shards(tmp_path: Path) -> None:
     store = folder_store(tmp_path)
     store.claim("c1", "g1")
     store.save([draft(1)])
     for name in ("lost+found", ".snapshot/x/0", "notes/a/007", "empty/a/0"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "readme.txt").write_text("")
-    assert store.places() == [PLACE]
+    assert store.shards() == [SHARD]

@@ -20,7 +20,7 @@ from streameval.checkpoints.store import Store, folder_store
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import checkpoint_store
 from tests.crashes.simulated_disk import SimulatedDisk
-from tests.stores.drafts import PLACE, draft
+from tests.stores.drafts import SHARD, draft
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -202,13 +202,13 @@ _REPLICA = f"""
 import os, sys
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import checkpoint_store
-from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.drafts import SHARD, draft, whole
 os.setgroups([{_GROUP}])
 os.setgid(int(sys.argv[2]))
 os.setuid(int(sys.argv[2]))
 state = checkpoint_store(StateOptions(path=sys.argv[1]))
 state.claim("c1", "g1")
-last = state.newest(PLACE).saved
+last = state.newest(SHARD).saved
 offset = 0 if last is None else whole(last)
 state.save([draft(offset + 1)])
 print(offset + 1)
@@ -250,11 +250,11 @@ class Counting(Disk):
 
 def test_a_round_waits_for_the_disk_twice_whatever_it_has(tmp_path: Path) -> None:
     store = folder_store(tmp_path / "state", disk := Counting())
-    places = [PLACE._replace(number=number) for number in range(64)]
+    shards = [SHARD._replace(number=number) for number in range(64)]
     counts: list[int] = []
     for offset in (100, 200, 300, 400):
         before = disk.syncs
-        store.save([draft(offset, place) for place in places])
+        store.save([draft(offset, shard) for shard in shards])
         counts.append(disk.syncs - before)
     # The first makes two folders; the last ones remove superseded files, which waits for nothing.
     assert counts[1:] == [2, 2, 2]

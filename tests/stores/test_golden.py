@@ -22,11 +22,11 @@ from tests.metrics.preparation import user_hash
 from tests.present import present
 from tests.stores import golden
 
-every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)
+every_checkpoint = pytest.mark.parametrize("intervals", golden.SHARDS)
 
 
 def _sections(intervals: Intervals | None, folder: Path = golden.FOLDER) -> dict[str, bytes]:
-    saved = folder_store(folder).newest(golden.PLACES[intervals]).saved
+    saved = folder_store(folder).newest(golden.SHARDS[intervals]).saved
     assert saved is not None
     return {name: saved.read(name) for name in saved.digests}
 

@@ -17,7 +17,7 @@ from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.format import CLAIM, CheckpointDraft, Place
+from streameval.checkpoints.format import CLAIM, CheckpointDraft, Shard
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import Storage, StoredFile
@@ -27,7 +27,7 @@ from streameval.events.records import Assignment, Partition
 from tests.crashes.simulated_disk import Crash
 from tests.durability.checkpointing import assignment
 from tests.present import present
-from tests.stores.drafts import NOON, PLACE, Writer, draft, header, part, whole
+from tests.stores.drafts import NOON, SHARD, Writer, draft, header, part, whole
 from tests.stores.histories import OFFSETS, PROCESSES, SOME, StoreHistories
 
 A = TypeVar("A")
@@ -144,7 +144,7 @@ class Histories(StoreHistories):
     @rule(
         process=PROCESSES,
         offset=OFFSETS,
-        places=SOME,
+        shards=SOME,
         owned=SOME,
         step=st.integers(0, 8),
         arrives=st.booleans(),
@@ -154,17 +154,17 @@ class Histories(StoreHistories):
         self,
         process: int,
         offset: int,
-        places: set[Place],
-        owned: set[Place],
+        shards: set[Shard],
+        owned: set[Shard],
         step: int,
         *,
         arrives: bool,
         dies: bool,
     ) -> None:
         """A request or its response is lost; the process dies or continues."""
-        heights = self.heights(process, offset, places)
-        for place, height in heights.items():
-            self.perhaps[place].add(height)
+        heights = self.heights(process, offset, shards)
+        for shard, height in heights.items():
+            self.perhaps[shard].add(height)
         fail = failing(step, Crash if dies else lambda: StoreError("s3://bucket", "lost", "wait"))
         setattr(self.bucket, "after" if arrives else "before", fail)
         with suppress(Crash, StoreError):
@@ -182,19 +182,19 @@ def test_the_highest_saved_checkpoint_survives_lost_requests() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
 
 
-def panes(number: int, kept: int, place: Place = PLACE) -> CheckpointDraft:
+def panes(number: int, kept: int, shard: Shard = SHARD) -> CheckpointDraft:
     """A draft with one more pane than the previous one; the newest `kept` panes remain."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
-    new = [part(name, [f"{place} {name}".encode() * 9]) for name in names]
+    new = [part(name, [f"{shard} {name}".encode() * 9]) for name in names]
     old = [part(name, None) for name in names[:-1]]
     meta = part("meta", [b"%d" % number])
-    made = header(place, number, written_at=NOON + number, partitions=8)
+    made = header(shard, number, written_at=NOON + number, partitions=8)
     return CheckpointDraft(header=made, parts=[*(old if number > 1 else []), *new[-1:], meta])
 
 
-def pane_contents(number: int, kept: int, place: Place = PLACE) -> dict[str, bytes]:
+def pane_contents(number: int, kept: int, shard: Shard = SHARD) -> dict[str, bytes]:
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
-    return {name: f"{place} {name}".encode() * 9 for name in names} | {"meta": b"%d" % number}
+    return {name: f"{shard} {name}".encode() * 9 for name in names} | {"meta": b"%d" % number}
 
 
 def test_a_round_takes_few_requests_for_any_number_of_panes(bucket: FaultyBucket) -> None:
@@ -206,15 +206,15 @@ def test_a_round_takes_few_requests_for_any_number_of_panes(bucket: FaultyBucket
         # Now and then it looks for files of processes that have ended.
         assert len(bucket.requests) <= MOST + 3 * (number % 60 == 1), bucket.requests
         assert [request.call for request in bucket.requests].count("put") == 1
-    checkpoint = present(Store(bucket).newest(PLACE).saved)
+    checkpoint = present(Store(bucket).newest(SHARD).saved)
     assert {name: checkpoint.read(name) for name in checkpoint.digests} == pane_contents(149, 100)
     assert len(bucket.stored()) <= 64 + 5
 
 
-def test_a_round_of_many_places_is_one_object(bucket: FaultyBucket) -> None:
+def test_a_round_of_many_shards_is_one_object(bucket: FaultyBucket) -> None:
     store = opened(bucket)
     bucket.requests.clear()
-    store.save([panes(1, 100, PLACE._replace(number=number)) for number in range(64)])
+    store.save([panes(1, 100, SHARD._replace(number=number)) for number in range(64)])
     # Its first round also looks for files of processes that have ended.
     assert [request.call for request in bucket.requests] == ["list", "get", "list", "put"]
 
@@ -231,19 +231,19 @@ def test_a_round_that_is_larger_than_a_request_may_be_is_refused_before_it_is_se
 def test_a_refresh_of_a_reader_takes_one_listing_and_a_request_for_each_change(
     bucket: FaultyBucket,
 ) -> None:
-    writer, places = Writer(opened(bucket)), [PLACE._replace(number=n) for n in range(6)]
-    writer.save_all(dict.fromkeys(places, 10))
+    writer, shards = Writer(opened(bucket)), [SHARD._replace(number=n) for n in range(6)]
+    writer.save_all(dict.fromkeys(shards, 10))
     reader = Store(bucket)
-    known = {place: at[0] for place, at in reader.listing().places.items()}
-    for changed in ([], places[:1], places):
+    known = {shard: at[0] for shard, at in reader.listing().shards.items()}
+    for changed in ([], shards[:1], shards):
         if changed:
             writer.save_all(dict.fromkeys(changed, 20 + len(changed)))
         bucket.requests.clear()
-        newest = {place: at[0] for place, at in reader.listing().places.items()}
-        assert [place for place in places if newest[place] != known[place]] == changed
-        for place in changed:
-            reader.read(newest[place], lambda entry: entry.name == "meta")
-        # The directory of the new round, and the region of each place.
+        newest = {shard: at[0] for shard, at in reader.listing().shards.items()}
+        assert [shard for shard in shards if newest[shard] != known[shard]] == changed
+        for shard in changed:
+            reader.read(newest[shard], lambda entry: entry.name == "meta")
+        # The directory of the new round, and the region of each shard.
         gets = (len(changed) + 1) * bool(changed)
         assert [request.call for request in bucket.requests] == ["list"] + ["get"] * gets
         known = newest
@@ -270,30 +270,30 @@ def test_a_round_that_an_earlier_request_still_writes_has_failed_and_the_next_ha
         writer.save(120)
     bucket.refuses = False
     writer.save(130)
-    assert whole(opened(bucket).newest(PLACE).saved) == 130
+    assert whole(opened(bucket).newest(SHARD).saved) == 130
     assert len(opened(bucket).listing().writers) == 1
 
 
 def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = [Place("events", "a", number) for number in range(8)]
-    for place in places:
+    shards = [Shard("events", "a", number) for number in range(8)]
+    for shard in shards:
         store = opened(bucket)
         for number in range(1, 41):
-            store.save([panes(number, 200, place)])
+            store.save([panes(number, 200, shard)])
     monkeypatch.setattr(stores, "map_concurrently", bucket.map_with_workers)
     restoring = Store(bucket)
     bucket.rounds = 0
     bucket.requests.clear()
     restoring.claim("c1", "g1")
     planner = RestorePlanner(restoring, _SETTINGS, {})
-    plans = planner.plans([_assignment(place) for place in places], restoring.listing())
+    plans = planner.plans([_assignment(shard) for shard in shards], restoring.listing())
     for plan in plans:
         assert plan.saved is not None
         assert [*plan.offsets.values()] == [40]
         parts = {name: plan.saved.read(name) for name in plan.saved.digests}
-        assert parts == pane_contents(40, 200, plan.place)
+        assert parts == pane_contents(40, 200, plan.shard)
     assert bucket.rounds <= MOST_IN_SEQUENCE
 
 
@@ -302,20 +302,20 @@ _SETTINGS = CheckpointSettings(
 )
 
 
-def _assignment(place: Place) -> Assignment:
-    partition = Partition(place.topic, place.number)
-    return assignment(partition=partition, identity=place.identity, partitions=8)
+def _assignment(shard: Shard) -> Assignment:
+    partition = Partition(shard.topic, shard.number)
+    return assignment(partition=partition, identity=shard.identity, partitions=8)
 
 
 def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> None:
-    places = [Place("events", "a", number) for number in range(20)]
-    for place in places:
-        opened(bucket).save([draft(7, place)])
+    shards = [Shard("events", "a", number) for number in range(20)]
+    for shard in shards:
+        opened(bucket).save([draft(7, shard)])
     store = Store(bucket)
-    assert store.places() == places
+    assert store.shards() == shards
     assert [
-        newest.saved and whole(newest.saved, place)
-        for newest, place in zip(store.gather(store.newest, places), places, strict=True)
+        newest.saved and whole(newest.saved, shard)
+        for newest, shard in zip(store.gather(store.newest, shards), shards, strict=True)
     ] == [7] * 20
     last = store.last()
     assert last is not None
@@ -336,7 +336,7 @@ def test_a_round_whose_response_was_lost_is_the_one_that_was_written() -> None:
     writer = Writer(opened(bucket))
     for offset in (10, 20):
         writer.save(offset)
-    assert whole(Store(bucket).newest(PLACE).saved) == 20
+    assert whole(Store(bucket).newest(SHARD).saved) == 20
     assert len({key.split("/")[1] for key in bucket.stored() if key.endswith(".round")}) == 1
 
 
@@ -383,16 +383,16 @@ def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_p
         (tmp_path / key).write_bytes(bucket.get(key))
     folder = folder_store(tmp_path)
     folder.claim("c1", "g1")
-    assert whole(folder.newest(PLACE).saved) == 230
-    assert [at.offset for at in folder.listing().places[PLACE]] == [230, 120]
+    assert whole(folder.newest(SHARD).saved) == 230
+    assert [at.offset for at in folder.listing().shards[SHARD]] == [230, 120]
     Writer(folder).save(240)
     back = FaultyBucket()
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         back.put_new(file.relative_to(tmp_path).as_posix(), [file.read_bytes()])
     again = opened(back)
-    assert whole(again.newest(PLACE).saved) == 240
+    assert whole(again.newest(SHARD).saved) == 240
     again.save([draft(260)])
-    assert whole(Store(back).newest(PLACE).saved) == 260
+    assert whole(Store(back).newest(SHARD).saved) == 260
 
 
 def test_other_objects_of_the_bucket_are_kept(bucket: FaultyBucket) -> None:
@@ -404,7 +404,7 @@ def test_other_objects_of_the_bucket_are_kept(bucket: FaultyBucket) -> None:
         bucket.now += GRACE + 1
         store.save([draft(offset)])
     assert set(others) <= set(bucket.stored())
-    assert store.places() == [PLACE]
+    assert store.shards() == [SHARD]
 
 
 @pytest.mark.parametrize("change", [lambda it: it[:-700], lambda it: it[:40], lambda _: b""])
@@ -416,9 +416,9 @@ def test_a_truncated_round_in_a_bucket_is_damaged(
         writer.save(offset)
     newest = max(key for key in bucket.stored() if key.endswith(".round"))
     obstore.put(bucket.client, newest, change(bucket.get(newest)))
-    found = Store(bucket).newest(PLACE)
+    found = Store(bucket).newest(SHARD)
     assert whole(found.saved) == 110
     assert found.damaged
     older = min(key for key in bucket.stored() if key.endswith(".round"))
     obstore.put(bucket.client, older, change(bucket.get(older)))
-    assert Store(bucket).newest(PLACE).saved is None
+    assert Store(bucket).newest(SHARD).saved is None

@@ -19,7 +19,7 @@ from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, refusing
 from tests.present import present
 from tests.stores.drafts import (
     NOON,
-    PLACE,
+    SHARD,
     STORE,
     Writer,
     draft,
@@ -30,7 +30,7 @@ from tests.stores.drafts import (
     whole,
 )
 
-OTHER = PLACE._replace(number=4)
+OTHER = SHARD._replace(number=4)
 
 
 @pytest.fixture
@@ -76,19 +76,19 @@ def test_files_are_few_and_parts_are_copied_seldom(disk: SimulatedDisk) -> None:
     # The table of the parts is written with each round.
     tables = 600 * 200 * 200
     assert written <= tables + 5 * 600 * size
-    saved = present(opened(disk).newest(PLACE).saved)
+    saved = present(opened(disk).newest(SHARD).saved)
     assert saved.read("pane/450") == b"00450" * (size // 5)
 
 
-def test_a_place_leaves_a_directory_once_another_process_has_saved_it_twice(
+def test_a_shard_leaves_a_directory_once_another_process_has_saved_it_twice(
     disk: SimulatedDisk,
 ) -> None:
     former, owner = Writer(opened(disk)), Writer(opened(disk))
-    former.save_all({PLACE: 110, OTHER: 5})
+    former.save_all({SHARD: 110, OTHER: 5})
 
     def held() -> dict[int, int]:
         newest = former.store.listing().writers[name][0]
-        return {place.number: at.offset for place, at in present(newest).items()}
+        return {shard.number: at.offset for shard, at in present(newest).items()}
 
     (name,) = former.store.listing().writers
     former.save_all({OTHER: 6}, owned=[OTHER])
@@ -107,7 +107,7 @@ def test_a_copy_by_the_next_owner_is_enough_although_nothing_has_changed() -> No
         # Whatever their names are.
         disk = SimulatedDisk(STORE.parent)
         former, owner = Writer(opened(disk)), opened(disk)
-        former.save_all({PLACE: 110, OTHER: 5})
+        former.save_all({SHARD: 110, OTHER: 5})
         (name,) = rounds(disk)
         owner.save([draft(110, written_at=NOON + 1)])
         owner.save([])
@@ -117,17 +117,17 @@ def test_a_copy_by_the_next_owner_is_enough_although_nothing_has_changed() -> No
 
 def test_a_former_owner_with_the_highest_checkpoint_keeps_it(disk: SimulatedDisk) -> None:
     former, owner = Writer(opened(disk)), Writer(opened(disk))
-    former.save_all({PLACE: 200, OTHER: 5})
+    former.save_all({SHARD: 200, OTHER: 5})
     for number in range(6, 200):
         owner.save(100 + number // 3)
         former.save_all({OTHER: number}, owned=[OTHER])
     assert restored(disk) == 200
 
 
-def test_the_files_of_a_process_that_has_ended_go_once_others_have_saved_its_places_twice(
+def test_the_files_of_a_process_that_has_ended_go_once_others_have_saved_its_shards_twice(
     disk: SimulatedDisk,
 ) -> None:
-    Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
+    Writer(opened(disk)).save_all({SHARD: 110, OTHER: 5})
     (ended,) = rounds(disk)
     owner = Writer(opened(disk))
     for offset in range(120, 200):
@@ -135,10 +135,10 @@ def test_the_files_of_a_process_that_has_ended_go_once_others_have_saved_its_pla
     disk.now += GRACE + 1
     for offset in range(200, 300):
         owner.save(offset)
-    # Nobody else has the other place.
+    # Nobody else has the other shard.
     assert ended in rounds(disk)
     for offset in range(300, 400):
-        owner.save_all({PLACE: offset, OTHER: offset})
+        owner.save_all({SHARD: offset, OTHER: offset})
     assert ended not in rounds(disk)
     assert not [path for path in disk.files() if ended in str(path)]
     assert restored(disk) == 399
@@ -157,10 +157,10 @@ def test_processes_that_end_after_their_first_round_leave_few_files(disk: Simula
 def test_a_round_that_is_there_although_its_write_failed_is_kept(disk: SimulatedDisk) -> None:
     """Others may have restored it and committed its offset, while a partition moved to them."""
     writer = Writer(opened(disk))
-    writer.save_all({PLACE: 110, OTHER: 5})
+    writer.save_all({SHARD: 110, OTHER: 5})
     disk.before = refusing(errno.EIO, "sync_folder")
     with pytest.raises(StoreError):
-        writer.save_all({PLACE: 120, OTHER: 6})
+        writer.save_all({SHARD: 120, OTHER: 6})
     disk.before = lambda _: None
     assert restored(disk) == 120
     for offset in (7, 8, 9):
@@ -169,11 +169,11 @@ def test_a_round_that_is_there_although_its_write_failed_is_kept(disk: Simulated
 
 
 def test_a_single_round_of_another_process_is_not_enough(disk: SimulatedDisk) -> None:
-    Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
+    Writer(opened(disk)).save_all({SHARD: 110, OTHER: 5})
     (ended,) = rounds(disk)
     Writer(opened(disk)).save(120)
     disk.now += GRACE + 1
-    # Both of its rounds have the other place.
+    # Both of its rounds have the other shard.
     sweeper = Writer(opened(disk))
     for _ in range(70):
         sweeper.save_all({OTHER: 6})
@@ -223,30 +223,30 @@ def test_a_process_that_was_taken_for_dead_goes_on_under_another_name(
     disk: SimulatedDisk,
 ) -> None:
     slow, owner = Writer(opened(disk)), Writer(opened(disk))
-    slow.save_all({PLACE: 110, OTHER: 5})
+    slow.save_all({SHARD: 110, OTHER: 5})
     (name,) = rounds(disk)
     disk.now += GRACE + 1
     for offset in range(120, 300):
-        owner.save_all({PLACE: offset, OTHER: offset})
+        owner.save_all({SHARD: offset, OTHER: offset})
     assert name not in rounds(disk)
     with pytest.raises(StoreError, match="is missing; the next round writes it again"):
         slow.save(400)
-    slow.save_all({PLACE: 400, OTHER: 400})
+    slow.save_all({SHARD: 400, OTHER: 400})
     assert len(rounds(disk)) == 2
     assert restored(disk) == 400
 
 
-def test_places_that_others_own_now_are_not_missed_when_their_files_are_gone(
+def test_shards_that_others_own_now_are_not_missed_when_their_files_are_gone(
     disk: SimulatedDisk,
 ) -> None:
-    """Else a process that comes back would end over its first checkpoint of another place."""
+    """Else a process that comes back would end over its first checkpoint of another shard."""
     slow, owner = Writer(opened(disk)), Writer(opened(disk))
-    slow.save_all({PLACE: 110, OTHER: 5})
+    slow.save_all({SHARD: 110, OTHER: 5})
     disk.now += GRACE + 1
     for offset in range(120, 300):
-        owner.save_all({PLACE: offset, OTHER: offset})
+        owner.save_all({SHARD: offset, OTHER: offset})
     assert len(rounds(disk)) == 1
-    new = PLACE._replace(number=5)
+    new = SHARD._replace(number=5)
     slow.save_all({new: 7}, owned=[new])
     assert whole(opened(disk).newest(new).saved, new) == 7
     assert restored(disk) == 299
@@ -255,9 +255,9 @@ def test_places_that_others_own_now_are_not_missed_when_their_files_are_gone(
 def test_a_checkpoint_that_its_owner_has_forgotten_replaces_no_other(disk: SimulatedDisk) -> None:
     """Of the one with a higher offset, somebody has removed a file with parts of it."""
     former, owner = Writer(opened(disk)), Writer(opened(disk))
-    former.save_all({PLACE: 110, OTHER: 5})
+    former.save_all({SHARD: 110, OTHER: 5})
     (ours,) = rounds(disk)
-    new = PLACE._replace(number=5)
+    new = SHARD._replace(number=5)
     owner.save(120)
     owner.save(121)
     owner.save_all({new: 7}, owned=[new])
@@ -266,7 +266,7 @@ def test_a_checkpoint_that_its_owner_has_forgotten_replaces_no_other(disk: Simul
     owner.save_all({new: 8}, owned=[new])
     for number in (6, 7, 8):
         former.save_all({OTHER: number}, owned=[OTHER])
-    assert whole(opened(disk).newest(PLACE).saved) == 110
+    assert whole(opened(disk).newest(SHARD).saved) == 110
 
 
 def test_what_replaces_the_files_of_others_is_made_durable_first() -> None:
@@ -301,11 +301,11 @@ def test_a_checkpoint_whose_file_is_missing_replaces_no_other(disk: SimulatedDis
     (theirs,) = {*rounds(disk)} - {ended}
     disk.remove(STORE / round_key(theirs, 0))
     Writer(opened(disk)).save_all({OTHER: 7})
-    assert whole(opened(disk).newest(PLACE).saved) == 110
+    assert whole(opened(disk).newest(SHARD).saved) == 110
 
 
 def test_a_damaged_checkpoint_replaces_none_of_who_has_skipped_it(disk: SimulatedDisk) -> None:
-    Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
+    Writer(opened(disk)).save_all({SHARD: 110, OTHER: 5})
     (earliest,) = rounds(disk)
     damaged = Writer(opened(disk))
     damaged.save(200)
@@ -315,12 +315,12 @@ def test_a_damaged_checkpoint_replaces_none_of_who_has_skipped_it(disk: Simulate
     content = disk.read(first, 0, disk.size(first))
     disk.overwrite(first, content.replace(b"one shop", b"two shop"))
     owner = Writer(opened(disk))
-    assert whole(owner.store.newest(PLACE).saved) == 110
+    assert whole(owner.store.newest(SHARD).saved) == 110
     owner.save(150)
-    new = PLACE._replace(number=5)
+    new = SHARD._replace(number=5)
     for number in range(5):
         owner.save_all({new: number}, owned=[new])
-    assert whole(opened(disk).newest(PLACE).saved) == 150
+    assert whole(opened(disk).newest(SHARD).saved) == 150
 
 
 def test_files_of_another_user_that_cannot_be_removed_keep_none_of_ours(
@@ -329,8 +329,8 @@ def test_files_of_another_user_that_cannot_be_removed_keep_none_of_ours(
     Writer(opened(disk)).save(110)
     (ended,) = rounds(disk)
     owner = Writer(opened(disk))
-    # Nobody else has the other place, so each round looks what others have.
-    owner.save_all({PLACE: 120, OTHER: 5})
+    # Nobody else has the other shard, so each round looks what others have.
+    owner.save_all({SHARD: 120, OTHER: 5})
 
     def refused(step: Step) -> None:
         if step.call == "remove" and ended in str(step.path):
@@ -339,7 +339,7 @@ def test_files_of_another_user_that_cannot_be_removed_keep_none_of_ours(
     disk.before = refused
     disk.now += GRACE + 1
     for offset in range(130, 150):
-        owner.save(offset, owned=[PLACE])
+        owner.save(offset, owned=[SHARD])
     assert "permission denied" in present(owner.store.cleanup_failure)
     found = rounds(disk)
     assert found.pop(ended) == [0]

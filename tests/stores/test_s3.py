@@ -16,7 +16,7 @@ from streameval.evaluation.shell.errors import USAGE_ERROR
 from streameval.events.errors import StoreError
 from tests.effort import thorough
 from tests.stores import s3
-from tests.stores.drafts import PLACE, Writer, draft, whole
+from tests.stores.drafts import SHARD, Writer, draft, whole
 from tests.stores.s3 import Fault, Request, S3Proxy
 from tests.stores.test_objects import MOST
 
@@ -48,7 +48,7 @@ def test_a_checkpoint_takes_few_requests_on_the_wire(proxy: S3Proxy, path: str) 
         proxy.requests.clear()
         writer.save(offset)
         assert len(proxy.requests) <= MOST, proxy.requests
-    assert whole(direct(path).newest(PLACE).saved) == 109
+    assert whole(direct(path).newest(SHARD).saved) == 109
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
@@ -66,7 +66,7 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
         with suppress(StoreError):
             writer.save(offset)
             saved = offset
-        newest = direct(path).newest(PLACE)
+        newest = direct(path).newest(SHARD)
         assert not newest.damaged
         there = 0 if newest.saved is None else whole(newest.saved)
         assert there >= saved
@@ -75,7 +75,7 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
             with suppress(StoreError):
                 restarted = store_of(path, s3.options(proxy.endpoint))
                 restarted.claim("c1", "g1")
-                assert restarted.newest(PLACE).saved is not None or saved == 0
+                assert restarted.newest(SHARD).saved is not None or saved == 0
                 writer = Writer(restarted)
     assert saved > 3, "the faults leave something to see"
     assert len(proxy.requests) > 2 * offset
@@ -109,7 +109,7 @@ def test_an_error_names_the_object_the_cause_and_what_to_do(
     assert "\n" not in message
     proxy.fault = lambda _: None
     store.save([draft(3)])
-    assert whole(direct(path).newest(PLACE).saved) == 3
+    assert whole(direct(path).newest(SHARD).saved) == 3
 
 
 def test_a_missing_bucket_is_named() -> None:
@@ -123,7 +123,7 @@ def _call(path: str, call: str) -> object:
     if call == "claim":
         store.claim("c1", "g1")
         return None
-    return store.places() if call == "places" else is_store(path, s3.options())
+    return store.shards() if call == "places" else is_store(path, s3.options())
 
 
 def test_commands_find_region_and_endpoint_in_the_environment(
@@ -143,4 +143,4 @@ def test_commands_find_region_and_endpoint_in_the_environment(
     assert status(["state", "merge", str(folder), "--into", other]) == 0
     assert status(["state", "merge", str(folder), "--into", other]) == USAGE_ERROR
     assert status(["state", "verify", path, str(folder), other]) == 0
-    assert whole(direct(other).newest(PLACE).saved) == 230
+    assert whole(direct(other).newest(SHARD).saved) == 230

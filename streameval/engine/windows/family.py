@@ -187,7 +187,7 @@ class PendingCounts:
 
 
 class Counting:
-    """What the partitions of a process share: numbers of slices, and counts not in panes yet.
+    """State shared by all partitions: slice ids, and counts not yet assigned to a pane.
 
     Attributes:
         frozen: whether loaded tables never change, so that readers and the next state of their

@@ -66,7 +66,7 @@ class Cap(Generic[T]):
         return self._shrink() if len(self.kept) > self.size else ()
 
     def has_room(self, values: Collection[T]) -> bool:
-        """Whether these values, none of which is kept, can be kept without folding any."""
+        """True if these values, none of which is kept, can be kept without folding any."""
         return self.edge is None and len(self.kept) + len(values) <= self.size
 
     def merge(self, other: Cap[T]) -> None:
@@ -128,7 +128,7 @@ NO_CAP: Final = 2**62
 
 
 class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How many label values get series of their own.
+    """Limits on the label values that get series of their own.
 
     Attributes:
         cap: most values of each dimension, besides named values and `__missing__`.

@@ -124,7 +124,7 @@ def _hint(text: str) -> str:
 
 
 class Windowing(msgspec.Struct, frozen=True, kw_only=True):
-    """How event time is divided into panes and windows; all in microseconds.
+    """The division of event time into panes and windows; all in microseconds.
 
     Attributes:
         pane: size of a pane; divides an hour.
@@ -149,7 +149,7 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> int:
-        """How far back from the clock panes are kept."""
+        """The time back from the clock for which panes are retained."""
         return (self.spans[-1] if self.spans else 0) + self.lateness
 
 

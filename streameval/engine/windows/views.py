@@ -133,7 +133,7 @@ class FamilyView:
 
     @property
     def kept(self) -> int:
-        """How far back from the clock panes are kept, microseconds."""
+        """The time back from the clock for which panes are retained, microseconds."""
         return max((family.kept for family in self._families), default=0)
 
     @property

@@ -40,7 +40,7 @@ _STACK: Final = 8 << 20
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error is a MemoryError, was raised while one was handled, or looks otherwise.
+    """True if an error is a MemoryError, was raised while one was handled, or looks otherwise.
 
     A thread that gets no stack is a RuntimeError, so whether there is room for one is tried, while
     the frames of the error still hold what they held.

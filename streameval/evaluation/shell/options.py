@@ -132,7 +132,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
     def options(self, **others: Any) -> Options:
-        """How files are read; `others`: options that not every command has."""
+        """Options for reading files; `others`: options that not every command has."""
         if self.user_key is not None:
             others["inputs"] = {**others.get("inputs", {}), USER_KEY: UserHashKey(self.user_key)}
         return Options(
@@ -314,7 +314,7 @@ def files_given(
     options: Options,
     users: str | None = None,
 ) -> Given:
-    """What a command names: files of events, or a pair; refuses both, and half of a pair."""
+    """The inputs of a command: files of events, or a pair; refuses both, and half of a pair."""
     both = "--recommendations with --truth"
     if recommendations is None and truth is None:
         if not paths and options.config is None:
@@ -337,7 +337,7 @@ def events_given(
     exclude: str | None = None,
     users: str | None = None,
 ) -> Given:
-    """What a command names, or stores of checkpoints, which stand alone."""
+    """The inputs of a command, or stores of checkpoints, which stand alone."""
     alone = recommendations is truth is exclude is users is None
     if alone and any(map(is_store, paths)):
         return Given("state", paths)

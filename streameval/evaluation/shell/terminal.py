@@ -69,7 +69,7 @@ def grid(table: TextTable[T], width: int) -> RenderableType:
 
 
 def _lists(table: TextTable[T]) -> RenderableType:
-    """For each row what it is about, and a line for each other column that has a text."""
+    """The subject of each row, and a line for each other column that has a text."""
     drawn = Grid.grid(padding=(0, 2), collapse_padding=True)
     drawn.title, drawn.title_justify, drawn.title_style = table.title or None, "left", "italic"
     first, *others = table.columns

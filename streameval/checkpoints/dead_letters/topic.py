@@ -50,7 +50,7 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the headers say of a record."""
+    """The headers that describe the record of a dead letter."""
 
     topic: str
     partition: int
@@ -103,11 +103,11 @@ class DeadLetterTopics:
         self._producer: Any = None
         self._partition_counts: dict[str, int] = {}
 
-    def write(self, letters: Sequence[DeadLetter]) -> None:
+    def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Return when all in-sync replicas have all letters."""
         sent: list[Any] = []
         try:
-            self._send_all(letters, sent)
+            self._send_all(dead_letters, sent)
         except DeadLetterError as error:
             self.close()
             # One letter that is always rejected must not cause the others to be sent again.
@@ -116,14 +116,14 @@ class DeadLetterTopics:
             )
             raise
 
-    def _send_all(self, letters: Sequence[DeadLetter], sent: list[Any]) -> None:
+    def _send_all(self, dead_letters: Sequence[DeadLetter], sent: list[Any]) -> None:
         deadline = time.monotonic() + self._seconds
         try:
-            self._prepare(letters)
-            sent += map(self._send, letters)
-            for row, letter in enumerate(letters):
+            self._prepare(dead_letters)
+            sent += map(self._send, dead_letters)
+            for row, dead_letter in enumerate(dead_letters):
                 if not self._accepted(sent[row], deadline):
-                    sent[row] = self._send_truncated(letter, deadline)
+                    sent[row] = self._send_truncated(dead_letter, deadline)
         except (KafkaError, OSError, *SETTINGS_ERRORS) as error:
             raise self._failure(error) from error
 
@@ -134,8 +134,11 @@ class DeadLetterTopics:
         if producer is not None:
             close_producer(producer, self._seconds)
 
-    def _prepare(self, letters: Sequence[DeadLetter]) -> None:
-        needed = {self._names[letter.partition.topic]: letter.partition.topic for letter in letters}
+    def _prepare(self, dead_letters: Sequence[DeadLetter]) -> None:
+        needed = {
+            self._names[dead_letter.partition.topic]: dead_letter.partition.topic
+            for dead_letter in dead_letters
+        }
         missing = {
             name: topic for name, topic in needed.items() if name not in self._partition_counts
         }
@@ -146,17 +149,17 @@ class DeadLetterTopics:
         for name in missing:
             self._partition_counts[name] = len(self._producer.partitions_for(name))
 
-    def _send(self, letter: DeadLetter) -> Any:
+    def _send(self, dead_letter: DeadLetter) -> Any:
         """Send a letter; returns its future, or None if it is too large for the client."""
-        name = self._names[letter.partition.topic]
-        number = letter.partition.number % self._partition_counts[name]
-        headers = headers_of(letter)
+        name = self._names[dead_letter.partition.topic]
+        number = dead_letter.partition.number % self._partition_counts[name]
+        headers = headers_of(dead_letter)
         with suppress(MessageSizeTooLargeError):
-            return self._producer.send(name, letter.value, letter.key, headers, number)
+            return self._producer.send(name, dead_letter.value, dead_letter.key, headers, number)
         return None
 
     def _accepted(self, future: Any, deadline: float) -> bool:
-        """Whether a letter was written; otherwise it is too large."""
+        """True if a letter was written; otherwise it is too large."""
         if future is None:
             return False
         try:
@@ -165,20 +168,20 @@ class DeadLetterTopics:
             return False
         return True
 
-    def _send_truncated(self, letter: DeadLetter, deadline: float) -> Any:
+    def _send_truncated(self, dead_letter: DeadLetter, deadline: float) -> Any:
         """Write as much of a letter as its topic accepts."""
-        name, size = self._names[letter.partition.topic], len(letter.value)
+        name, size = self._names[dead_letter.partition.topic], len(dead_letter.value)
         for most in _VALUE_BYTES:
-            future = self._send(truncate(letter, most))
+            future = self._send(truncate(dead_letter, most))
             if self._accepted(future, deadline):
                 _LOG.warning(
                     "the dead letter of %s is truncated: its %d bytes are too large for topic %s",
-                    letter.identity,
+                    dead_letter.identity,
                     size,
                     name,
                 )
                 return future
-        problem = f"record {letter.identity} of {size:,} bytes is too large"
+        problem = f"record {dead_letter.identity} of {size:,} bytes is too large"
         raise DeadLetterError(f"topic {name}", problem, "raise max.message.bytes of the topic")
 
     def _failure(self, error: Exception) -> DeadLetterError:
@@ -189,30 +192,39 @@ class DeadLetterTopics:
         return DeadLetterError(where, problem, f"{remedy}; {_RETRY}")
 
 
-def truncate(letter: DeadLetter, most: int) -> DeadLetter:
+def truncate(dead_letter: DeadLetter, most: int) -> DeadLetter:
     """The letter with at most `most` bytes of its value.
 
     With 0, it also lacks the record's headers and a long key; a replay's identity is kept.
     """
-    shorter = msgspec.structs.replace(letter, value=letter.value[:most], size=len(letter.value))
+    shorter = msgspec.structs.replace(
+        dead_letter, value=dead_letter.value[:most], size=len(dead_letter.value)
+    )
     if most:
         return shorter
-    key = letter.key if len(letter.key or b"") <= _LONGEST_KEY else None
-    headers = tuple(pair for pair in letter.headers if pair[0] == ORIGINAL)
+    key = dead_letter.key if len(dead_letter.key or b"") <= _LONGEST_KEY else None
+    headers = tuple(pair for pair in dead_letter.headers if pair[0] == ORIGINAL)
     return msgspec.structs.replace(shorter, key=key, headers=headers)
 
 
-def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
+def headers_of(dead_letter: DeadLetter) -> list[tuple[str, bytes]]:
     """The record's own headers, then those of the letter."""
-    record = (*letter.partition, letter.offset, letter.timestamp_ms, letter.size)
-    values = zip(HEADERS, (*record, letter.stage, letter.reason, letter.message), strict=True)
+    record = (
+        *dead_letter.partition,
+        dead_letter.offset,
+        dead_letter.timestamp_ms,
+        dead_letter.size,
+    )
+    values = zip(
+        HEADERS, (*record, dead_letter.stage, dead_letter.reason, dead_letter.message), strict=True
+    )
     return [
-        *letter.headers,
+        *dead_letter.headers,
         *((name, f"{value}".encode()) for name, value in values if value is not None),
     ]
 
 
-def letter_of(
+def dead_letter_of(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]
 ) -> DeadLetter | None:
     """The letter in a record of a dead letter topic; None if the record is not a dead letter.
@@ -309,17 +321,17 @@ class DeadLetterReader:
             ranges = records_between(self._config, self._begins, self._ends, _READ_TIMEOUT)
             for _, records in ranges:
                 for record in records:
-                    letter = letter_of(record.key, record.value, record.headers)
-                    if letter is None:
+                    dead_letter = dead_letter_of(record.key, record.value, record.headers)
+                    if dead_letter is None:
                         self.foreign += 1
                     else:
-                        yield letter
+                        yield dead_letter
 
     def _errors_explained(self) -> AbstractContextManager[None]:
         return as_source_errors(self._config, f"topic {', '.join(self._topics)}")
 
 
-def republish(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
+def republish(dead_letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
     """Republish the record of each letter to its topic and partition.
 
     Key, value and headers are unchanged; an added header names the original record. Records
@@ -329,15 +341,15 @@ def republish(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
     remedy = "these were written; another replay writes them again"
     messages = (
         Message(
-            letter.partition.topic,
-            letter.value,
-            letter.key,
+            dead_letter.partition.topic,
+            dead_letter.value,
+            dead_letter.key,
             [
-                *(pair for pair in letter.headers if pair[0] != ORIGINAL),
-                (ORIGINAL, str(letter.original).encode()),
+                *(pair for pair in dead_letter.headers if pair[0] != ORIGINAL),
+                (ORIGINAL, str(dead_letter.original).encode()),
             ],
-            letter.partition.number,
+            dead_letter.partition.number,
         )
-        for letter in letters
+        for dead_letter in dead_letters
     )
     return send(messages, {**config, **producer}, "", remedy)

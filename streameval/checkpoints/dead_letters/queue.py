@@ -42,7 +42,7 @@ def dead_letters_of(
     """
     if not source.has_topics:
         return None
-    from streameval.checkpoints.letters.topic import (  # noqa: PLC0415  heavy; only where used
+    from streameval.checkpoints.dead_letters.topic import (  # noqa: PLC0415  heavy; only where used
         DeadLetterTopics,
     )
 
@@ -75,7 +75,7 @@ def dead_topics(source: SourceOptions, topic: str | None = None) -> dict[str, st
 class Writer(Protocol):
     """Writes letters to one destination; called by one thread at a time."""
 
-    def write(self, letters: Sequence[DeadLetter]) -> None:
+    def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Return when all of them are durable.
 
         Raises:
@@ -108,18 +108,18 @@ class Queue:
 
     @property
     def full(self) -> bool:
-        """Whether more than `max_bytes` wait, so that reading should pause."""
+        """True if more than `max_bytes` wait, so that reading should pause."""
         return self._bytes > self._max_bytes
 
-    def send(self, letters: Sequence[DeadLetter]) -> None:
+    def send(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Queue letters until the next flush; never raises."""
-        size = sum(map(_size, letters))
+        size = sum(map(_size, dead_letters))
         if self._bytes and not self.full and self._bytes + size > self._max_bytes:
             # Only once: each failure takes seconds. The flush of a checkpoint raises it again.
             with suppress(DeadLetterError):
                 self.flush()
         with self._lock:
-            self._waiting.extend(letters)
+            self._waiting.extend(dead_letters)
             self._bytes += size
 
     def flush(self) -> None:
@@ -138,21 +138,25 @@ class Queue:
     def _write(self, count: int) -> None:
         """Write the oldest letters; those that are not durable stay first in the queue."""
         with self._lock:
-            letters = self._waiting[:count]
+            dead_letters = self._waiting[:count]
         durable: Collection[int] = ()
         try:
-            self._writer.write(letters)
+            self._writer.write(dead_letters)
             durable = range(count)
         except DeadLetterError as error:
             durable = error.durable
             raise
         finally:
             with self._lock:
-                retried = [letter for row, letter in enumerate(letters) if row not in durable]
+                retried = [
+                    dead_letter
+                    for row, dead_letter in enumerate(dead_letters)
+                    if row not in durable
+                ]
                 self._waiting[:count] = retried
                 self.written += count - len(retried)
-                self._bytes -= sum(map(_size, letters)) - sum(map(_size, retried))
+                self._bytes -= sum(map(_size, dead_letters)) - sum(map(_size, retried))
 
 
-def _size(letter: DeadLetter) -> int:
-    return len(letter.value) + _OVERHEAD
+def _size(dead_letter: DeadLetter) -> int:
+    return len(dead_letter.value) + _OVERHEAD
