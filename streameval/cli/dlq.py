@@ -150,7 +150,7 @@ def replay(
         named = ", ".join(deleted[:SAMPLES]) + ", ..." * (len(deleted) > SAMPLES)
         report(
             "not replayed, because truncated, and their logs have deleted the records: "
-            f"{quantity(len(deleted), 'dead_letter')} ({named}); publish these records again."
+            f"{quantity(len(deleted), 'letter')} ({named}); publish these records again."
         )
 
 
