@@ -165,6 +165,10 @@ class Gauge(NamedTuple):
     samples: Sequence[tuple[Mapping[str, str], float | None]]
 
 
+def _has_no_headlines(_report: object) -> Sequence[tuple[str, str]]:
+    return ()
+
+
 def _has_no_line(_settings: object) -> str | None:
     return None
 
@@ -219,6 +223,7 @@ class Analysis(NamedTuple, Generic[S, R]):
         baseline: label whose values are compared, and the value that is the control.
         expects: values of labels that the records should have.
         monitoring: the alerts on its gauges, and the dashboard that shows them.
+        headlines: lines above all on the page, each with its tone: better, worse or open.
     """
 
     name: str
@@ -239,6 +244,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
     expects: Callable[[S], Iterable[Expected]] = _expects_nothing
     monitoring: Callable[[S], Monitoring] = _has_no_monitoring
+    headlines: Callable[[R], Sequence[tuple[str, str]]] = _has_no_headlines
 
     def settings_in(self, config: object) -> S | None:
         """Its settings in a configuration; None if it is not configured."""

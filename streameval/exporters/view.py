@@ -14,7 +14,7 @@ from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
 from streameval.engine.windows.labels import OTHER
 from streameval.events.times import moment_of
-from streameval.inference.words import confidence_text, percent
+from streameval.inference.words import confidence_text, percent, three_digits
 
 UNDEFINED = "\N{EN DASH}"
 """Shown for a value without evidence, which is never shown as 0."""
@@ -26,11 +26,15 @@ _HUGE = 1e15
 
 
 def figure(value: float) -> str:
-    """A value with four decimals, or four digits if small or huge; a dash if undefined.
+    """A value with four decimals, or four digits below 0.1 and from 10; a dash if undefined.
+
+    Whole numbers have all their digits.
 
     Example:
         >>> figure(0.5), figure(0.0046), figure(80.0), figure(float("nan")), figure(2.0**200)
         ('0.5000', '0.004600', '80', '\N{EN DASH}', '1.607e+60')
+        >>> figure(10.8651), figure(12_345.6)
+        ('10.87', '12,346')
     """
     if math.isnan(value):
         return UNDEFINED
@@ -38,8 +42,10 @@ def figure(value: float) -> str:
         return f"{value:.4g}"
     if value.is_integer() and abs(value) > 1:
         return f"{value:,.0f}"
-    small = 0 < abs(value) < 0.1
-    return f"{value:#.4g}" if small else f"{value:,.4f}"
+    if 0 < abs(value) < 0.1:
+        return f"{value:#.4g}"
+    decimals = 4 if abs(value) < 10 else max(0, 3 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
 
 
 CAUTION: Final = (
@@ -281,10 +287,13 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     return by
 
 
-def difference_text(entry: Series, by: float, control: str) -> str:
-    """The difference with its sign, without a verdict: it may be due to chance."""
-    if by == 0:
-        return f"same as {control}"
-    before = entry.reading.value - by
+def difference_text(entry: Series, by: float) -> str:
+    """The difference from the control with its sign, without a verdict: it may be due to chance.
+
+    It has three digits; a difference that the values do not show is no difference.
+    """
+    value, before = entry.reading.value, entry.reading.value - by
+    if figure(value) == figure(before):
+        return "no difference"
     share = "" if before == 0 else f" ({percent(by / before, '+')})"
-    return f"{'-' if by < 0 else '+'}{figure(abs(by))}{share} vs {control}"
+    return f"{three_digits(by, '+')}{share}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class TextColumn(NamedTuple, Generic[T]):
         aside: of a row: what follows the text with less weight.
         more: of a row: sentences with their tones, shown below the text where there is room.
         plot: of a row, drawn above the text where that is possible.
+        is_data: whether the name is a text of the user, which is never capitalised.
     """
 
     name: str
@@ -67,6 +69,7 @@ class TextColumn(NamedTuple, Generic[T]):
     aside: Callable[[T], str] = _nothing
     more: Callable[[T], Sequence[tuple[str, str]]] = _no_more
     plot: Callable[[T], ForestPlot] | None = None
+    is_data: bool = False
 
     @property
     def is_long(self) -> bool:
@@ -77,6 +80,8 @@ class TextColumn(NamedTuple, Generic[T]):
 class TextTable(NamedTuple, Generic[T]):
     """Rows of any kind, with the columns that show them.
 
+    `group`: of a row; adjacent rows of one group have its name above them where there is room.
+
     Example:
         >>> table = TextTable([TextColumn("metric", str), TextColumn("name", str.upper)], ["mrr"])
         >>> table.names, table.texts
@@ -86,6 +91,12 @@ class TextTable(NamedTuple, Generic[T]):
     columns: Sequence[TextColumn[T]]
     rows: Sequence[T]
     title: str = ""
+    group: Callable[[T], str] | None = None
+
+    def groups(self) -> Iterator[tuple[str, list[T]]]:
+        """The name of each group with its rows, which are adjacent; one without a name if none."""
+        for name, rows in groupby(self.rows, self.group or _nothing):
+            yield name, list(rows)
 
     @property
     def names(self) -> list[str]:

@@ -13,18 +13,35 @@ _MANY: Final = 1e9
 def percent(
     share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
 ) -> str:
-    """A share in percent: one decimal, or two significant digits if that would show 0.
+    """A share in percent: one decimal, two digits below 0.1 %, three digits from 100 %.
 
     Example:
         >>> percent(0.2081, "+"), percent(0.00042), percent(-1.5e60, "+")
         ('+20.8 %', '0.042 %', '-1.5e+62 %')
+        >>> percent(1.0), percent(12.3456, "+", math.floor)
+        ('100 %', '+1,230 %')
     """
     number = 100.0 * share
     if abs(number) >= _MANY:
         return f"{number:{sign}.3g} %"
-    small = 0.0 < abs(number) < 0.1
-    decimals = 1 - math.floor(math.log10(abs(number))) if small else 1
-    return f"{rounded(number * 10**decimals) / 10**decimals:{sign}.{decimals}f} %"
+    power = math.floor(math.log10(abs(number))) if number else 0
+    decimals = 1 - power if power < -1 else min(1, 2 - power)
+    scale = 10.0**decimals
+    return f"{rounded(number * scale) / scale:{sign},.{max(0, decimals)}f} %"
+
+
+def three_digits(number: float, sign: Literal["", "+"] = "") -> str:
+    """A number with three significant digits.
+
+    Example:
+        >>> three_digits(0.10784, "+"), three_digits(-4.09e-07), three_digits(12_345.6)
+        ('+0.108', '-4.09e-07', '12,300')
+    """
+    if number and (abs(number) < 1e-4 or abs(number) >= _MANY):
+        return f"{number:{sign}.3g}"
+    rounded = float(f"{number:.3g}")
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded)))) if rounded else 2
+    return f"{rounded:{sign},.{decimals}f}"
 
 
 def confidence_text(confidence: float) -> str:

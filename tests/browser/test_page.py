@@ -105,8 +105,8 @@ def test_a_difference_has_a_sign_and_no_verdict(site: Site, page: Page) -> None:
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(2)
     lower, higher = page.locator("#live .difference").all()
-    assert lower.inner_text() == "-0.1000 (-50.0\N{NO-BREAK SPACE}%) vs control"
-    assert higher.inner_text() == "+0.1000 (+100.0\N{NO-BREAK SPACE}%) vs control"
+    assert lower.inner_text() == "-0.100 (-50.0\N{NO-BREAK SPACE}%)"
+    assert higher.inner_text() == "+0.100 (+100\N{NO-BREAK SPACE}%)"
     colour = "node => getComputedStyle(node).color"
     assert lower.evaluate(colour) == higher.evaluate(colour)
 

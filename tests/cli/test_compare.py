@@ -108,10 +108,10 @@ def test_html_says_when_and_how_it_was_made_and_of_how_many_events(tmp_path: Pat
     html = run("compare", log, "-m", "ctr", "--format", "html").stdout
     facts = dict(re.findall(r"<div><dt>(\w+)</dt><dd>(.*?)</dd></div>", html))
     with log.open() as lines:
-        assert facts["events"] == f"{sum(1 for _ in lines):,} lists"
-    assert facts["command"] == f"streameval compare {log} -m ctr --format html"
-    assert facts["intervals"] == "fixed, 95 %, precision 2.0 %"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", facts["date"])
+        assert facts["Events"] == f"{sum(1 for _ in lines):,} lists"
+    assert facts["Command"] == f"streameval compare {log} -m ctr --format html"
+    assert facts["Intervals"] == "fixed, 95 %, precision 2.0 %"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", facts["Date"])
 
 
 def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> None:
@@ -164,8 +164,10 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
 def test_a_table_tells_the_promise_the_lifts_and_the_checks(tmp_path: Path) -> None:
     call = ("compare", file_of(tmp_path, lift=0.5), "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
     table = printed(*call)
-    assert table.startswith("Decision: treatment: ship: ctr is better (at most 5 % of such ")
-    assert table.splitlines()[1].startswith(
+    summary, decision, promise, *_ = table.splitlines()
+    assert summary == "treatment is better on 3 of 4 metrics; checks passed."
+    assert decision.startswith("Decision: treatment: ship: ctr is better (at most 5 % of such ")
+    assert promise.startswith(
         "At most 5 % of verdicts and intervals are wrong, if you look once, at a planned time."
     )
     assert "are wrong, however often you look." in printed(*call, "--method", "anytime")

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
@@ -108,13 +109,13 @@ def _by_key(rows: list[dict[str, Any]]) -> Texts:
 def _in_html(html: str) -> Texts:
     """The verdicts of the table of an experiment."""
     part = html.partition("Variants against control</caption>")[2].partition("</table>")[0]
-    rows = re.findall(r'<th scope="row">(.*?)</tr>', part, re.DOTALL)
     found = {}
-    for row in rows:
-        variant = re.findall(r'data-head="variant">(.*?)</td>', row)
-        text = re.findall(r'<strong class="verdict \w+">(.*?)</strong>', row)
-        words = unescape(text[0]).replace("\N{NO-BREAK SPACE}", " ")
-        found[re.split(r"[ <]", row)[0], variant[0]] = words
+    for group in part.split('<th scope="rowgroup" colspan="6">')[1:]:
+        variant = group.partition("<")[0]
+        for row in re.findall(r'<th scope="row">(.*?)</tr>', group, re.DOTALL):
+            text = re.findall(r'<strong class="verdict \w+">(.*?)</strong>', row)
+            words = unescape(text[0]).replace("\N{NO-BREAK SPACE}", " ")
+            found[re.split(r"[ <]", row)[0], variant] = words
     return found
 
 
@@ -154,9 +155,26 @@ def _comparisons(stored: Stored) -> list[dict[str, Any]]:
     return rows
 
 
+def test_a_summary_counts_the_verdicts_and_has_the_same_words_everywhere(stored: Stored) -> None:
+    report = streameval.compare(str(stored.path))
+    expected = [each.text for each in report.summaries]
+    for each in report.summaries:
+        verdicts = [row.verdict for key, row in report.items() if key.variant == each.variant]
+        assert each.metrics == Counter(verdicts)
+        assert each.checks_passed == (not report.trouble)
+    of_command = json.loads(_command(stored, "compare", "--format", "json"))
+    for answer in (of_command, stored.api["experiment"]):
+        assert [each["text"] for each in answer["summaries"]] == expected
+    for text in (_command(stored, "compare"), repr(report)):
+        assert text.splitlines()[: len(expected)] == expected
+    for text in (_command(stored, "compare", "--format", "html"), stored.html):
+        lines = re.findall(r'<p class="headline verdict \w+">(.*?)</p>', text)
+        assert [unescape(line).replace("\N{NO-BREAK SPACE}", " ") for line in lines] == expected
+
+
 def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
     report = streameval.compare(str(stored.path))
-    expected = [f"Decision: {each.text}" for each in report.decisions]
+    expected = {f"Decision: {each.text}" for each in report.decisions}
     decisions = {each.variant: each.decision for each in report.decisions}
     found = re.compile(r"Decision: .*?\.(?=\n|</strong>)")
     texts = {
@@ -166,13 +184,13 @@ def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
         "Python": repr(report),
     }
     said = {
-        name: found.findall(unescape(text).replace("\N{NO-BREAK SPACE}", " "))
+        name: {*found.findall(unescape(text).replace("\N{NO-BREAK SPACE}", " "))}
         for name, text in texts.items()
     }
     assert said == dict.fromkeys(texts, expected)
     of_command = json.loads(_command(stored, "compare", "--format", "json"))
     for answer in (of_command, stored.api["experiment"]):
-        assert [f"Decision: {each['text']}" for each in answer["decisions"]] == expected
+        assert {f"Decision: {each['text']}" for each in answer["decisions"]} == expected
     rows = list(csv.DictReader(io.StringIO(_command(stored, "compare", "--format", "csv"))))
     for each in (*rows, *_comparisons(stored)):
         assert each["decision"] == decisions[each["variant"]]

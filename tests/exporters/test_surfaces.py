@@ -125,21 +125,21 @@ def test_the_page_shows_what_is_saved_and_from_when_an_incomplete_window_has_dat
     assert "Counts since this process started." in bare
     assert text.count("Complete from 2025-10-09 08:53:20 UTC.") == 1
     assert "Values survive a restart; counters in Prometheus begin again at 0." in text
-    assert "<dt>dead letters</dt><dd>3</dd>" in text
-    for saved in ("<dt>last checkpoint</dt>", "saved up to", "<dt>too late for a window</dt>"):
+    assert "<dt>Dead letters</dt><dd>3</dd>" in text
+    for saved in ("<dt>Last checkpoint</dt>", "Saved up to", "<dt>Too late for a window</dt>"):
         assert (saved in text, saved in bare) == (True, False)
 
 
 def test_old_events_have_a_date_and_live_ones_an_age() -> None:
     for at, age in ((STARTED, "1 s ago"), (1_700_000_000, "2023-11-14 22:13:20 UTC")):
         live = health(partitions=(partition(0, 5, 9, at),))
-        assert f"<dt>newest event</dt><dd>{age}</dd>" in html(picture(state=live))
+        assert f"<dt>Newest event</dt><dd>{age}</dd>" in html(picture(state=live))
 
 
 def test_the_page_shows_the_share_of_invalid_records() -> None:
     some = picture(state=health(consumed=400, invalid={"not_json": 3}))
-    assert "<dt>invalid</dt><dd>3 (0.8 %)</dd>" in html(some)
-    assert "<dt>invalid</dt><dd>0</dd>" in html(picture(state=health(consumed=400)))
+    assert "<dt>Invalid</dt><dd>3 (0.8 %)</dd>" in html(some)
+    assert "<dt>Invalid</dt><dd>0</dd>" in html(picture(state=health(consumed=400)))
 
 
 def test_a_rejected_configuration_is_a_warning() -> None:

@@ -277,7 +277,7 @@ def test_a_value_has_the_same_words_with_and_without_scripts(site: Guarded) -> N
     series[0] = msgspec.structs.replace(series[0], reading=reading)
     site.snapshot = picture(*series)
     shown = '<data value="0.2">0.2000</data> <small>99.95 % interval 0.1000 to 0.4000</small>'
-    less = "-0.1000 (-50.0\N{NO-BREAK SPACE}%) vs control"
+    less = "-0.100 (-50.0\N{NO-BREAK SPACE}%)</div>"
     for path in ("/", "/main", "/main?window=lifetime", "/main?view=ndcg@10"):
         text = site.get(path).text
         assert shown in text.replace("\N{NO-BREAK SPACE}", " ")

@@ -105,7 +105,7 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     """The promises about splits within segments, and about notes."""
     yield from _segments(seed, runs)
     long = _reports(Visits(items=(5, 10)), seed, runs)
-    said = [any("lists of b are 100.0 % longer" in note for note in found.notes) for found in long]
+    said = [any("lists of b are 100 % longer" in note for note in found.notes) for found in long]
     yield at_least("the same clicks on lists twice as long: a note says so", 0.95, said)
     bots = _reports(Visits(bot=60), seed, runs)
     said = [any("from one account" in note for note in found.notes) for found in bots]

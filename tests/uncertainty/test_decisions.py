@@ -13,7 +13,12 @@ from streameval.analyses.experiments.comparison import Settings, contrast_of
 from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared, decide, guardrail_verdict, is_kept
-from streameval.analyses.experiments.words import decision_lines, guardrail_text, in_words
+from streameval.analyses.experiments.words import (
+    decision_lines,
+    guardrail_text,
+    in_words,
+    summary_lines,
+)
 from streameval.events.errors import UsageError
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import half_width, standard_error
@@ -182,6 +187,41 @@ def test_the_words_of_a_decision(
     rows = [_row("ctr", primary), *(_row(name, OPEN, of) for name, of in guards.items())]
     whole = report()._replace(rows=rows, segments=())
     assert decision_lines(in_words(whole.finalized())) == [f"Decision: {text}"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "guards", "text"),
+    [
+        ([BETTER], {}, "b is better on 1 of 1 metric; checks passed."),
+        (
+            [BETTER, BETTER, WORSE, OPEN],
+            {"mrr": KEPT, "hit_rate": KEPT},
+            "b is better on 2 and worse on 1 of 6 metrics; guardrails kept; checks passed.",
+        ),
+        (
+            [BETTER, Verdict.DO_NOT_TRUST],
+            {"mrr": BROKEN, "ndcg": UNKNOWN},
+            (
+                "b is better on 1 of 4 metrics, 1 not to be trusted; guardrail of mrr broken; "
+                "guardrail of ndcg not decided; checks passed."
+            ),
+        ),
+        (
+            [Verdict.NO_DIFFERENCE, OPEN, OPEN],
+            {},
+            "b: no difference on 1 and not enough evidence on 2 of 3 metrics; checks passed.",
+        ),
+    ],
+)
+def test_the_words_of_a_summary(
+    verdicts: list[Verdict], guards: dict[str, GuardrailVerdict], text: str
+) -> None:
+    rows = [_row(f"ctr@{n}", verdict) for n, verdict in enumerate(verdicts, 1)]
+    rows += [_row(name, OPEN, of) for name, of in guards.items()]
+    whole = report()._replace(rows=rows, segments=())
+    assert summary_lines(in_words(whole.finalized())) == [text]
+    untrusted = in_words(whole.untrusted("users are missing"))
+    assert summary_lines(untrusted) == ["b: do not trust any verdict; a check failed."]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_lists_of_unlike_length_are_named_with_what_depends_on_it(tmp_path: Path
     assert found["hit_rate"].verdict == "not enough evidence"
     *_, note = found.notes
     assert note == (
-        "Note: lists of b are 100.0 % longer: ctr is per item shown; read clicks_per_user and "
+        "Note: lists of b are 100 % longer: ctr is per item shown; read clicks_per_user and "
         "hit_rate with it."
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from streameval.analyses.experiments.monitoring import monitoring
 from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
-from streameval.analyses.experiments.page import section
+from streameval.analyses.experiments.page import headlines, section
 from streameval.analyses.experiments.reader import experiment_reader
 from streameval.analyses.experiments.settings import (
     Experiment,
@@ -148,7 +148,12 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
 def _answer(report: Report | None) -> Comparisons | None:
     if report is None:
         return None
-    return Comparisons(decisions=report.decisions, checks=report.checks, comparisons=report.rows)
+    return Comparisons(
+        summaries=report.summaries,
+        decisions=report.decisions,
+        checks=report.checks,
+        comparisons=report.rows,
+    )
 
 
 EXPERIMENTS: Final = Analysis(
@@ -169,4 +174,5 @@ EXPERIMENTS: Final = Analysis(
     baseline=lambda report: (report.label, report.control),
     expects=expected_values,
     monitoring=monitoring,
+    headlines=headlines,
 )

@@ -32,6 +32,7 @@ from streameval.analyses.experiments.words import (
     comparison_table,
     decision_lines,
     opening,
+    summary_lines,
 )
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite_or_none, is_table
@@ -266,6 +267,7 @@ def compare(
             "precision": levels.precision,
             "looks": None if look is None else look.looks,
             "look": None if look is None else look.look,
+            "summaries": msgspec.to_builtins(result.report.summaries),
             "decisions": msgspec.to_builtins(result.report.decisions),
             "caps": msgspec.to_builtins(result.caps),
             "checks": msgspec.to_builtins(checks),
@@ -376,6 +378,7 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
 def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments = result.report.rows, result.report.segments
+    yield from summary_lines(result.report)
     yield from decision_lines(result.report)
     yield from opening(result.report)
     if result.against is not None:

@@ -13,7 +13,14 @@ from streameval.analyses.experiments.checks import (
     users_by_variant,
 )
 from streameval.analyses.experiments.course import Day, SpanLift
-from streameval.analyses.experiments.outcomes import OPEN, Decision, GuardrailVerdict, Verdict
+from streameval.analyses.experiments.outcomes import (
+    DECIDED,
+    OPEN,
+    Decision,
+    GuardrailVerdict,
+    OpenReason,
+    Verdict,
+)
 from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.analyses.experiments.words import (
@@ -42,18 +49,33 @@ _EVIDENCE: Final = 0.1, 1e5
 _TONES: Final = {Decision.SHIP: "better", Decision.DO_NOT_SHIP: "worse"}
 
 
+def headlines(report: Report) -> list[tuple[str, str]]:
+    """The summary of each variant, with the tone of its decision, else of its verdicts."""
+    decided = {found.variant: _TONES.get(found.decision, "open") for found in report.decisions}
+    lines = []
+    for summary in report.summaries:
+        verdicts = DECIDED & {*summary.metrics} if summary.checks_passed else frozenset()
+        usual = "open" if len(verdicts) != 1 else next(iter(verdicts)).value
+        lines.append((decided.get(summary.variant, usual), summary.text))
+    return lines
+
+
 def section(report: Report) -> str:
     """A table of all comparisons, one of each segment by itself, and the checks."""
-    rows = report.rows
+    rows, order = report.rows, [summary.variant for summary in report.summaries]
     named = [(row, f"{row.metric} of {row.variant} against {report.control}") for row in rows]
     return render(
         "analyses/experiments/section.html",
         report=report,
         decisions=[
             (_TONES.get(found.decision, "open"), line)
-            for found, line in zip(report.decisions, decision_lines(report), strict=True)
+            for found, line in sorted(
+                zip(report.decisions, decision_lines(report), strict=True),
+                key=lambda pair: order.index(pair[0].variant),
+            )
         ],
         opening=opening(report),
+        legend=[*_legend(report)],
         tables=[_table(report, of) for of in (rows, report.segments) if of],
         evidence=[
             (row, *_evidence(row, name))
@@ -75,13 +97,11 @@ def _table(report: Report, rows: Sequence[Compared]) -> TextTable[Compared]:
     several = len({row.variant for row in report.rows}) > 1
     ends, divided = _ends(rows), any(row.segment is not None for row in rows)
     segment = TextColumn[Compared]("segment", lambda row: row.segment or "")
-    variant = TextColumn[Compared]("variant", lambda row: row.variant)
     columns: list[TextColumn[Compared]] = [
         TextColumn(
             "metric", lambda row: row.metric, aside=lambda row: "primary" if row.primary else ""
         ),
         *[segment][:divided],
-        *[variant][:several],
         TextColumn(
             "verdict",
             lambda row: row.text,
@@ -94,15 +114,43 @@ def _table(report: Report, rows: Sequence[Compared]) -> TextTable[Compared]:
             interval_text,
             plot=lambda row: _plot(row, ends),
         ),
-        TextColumn(report.control, lambda row: number(row.control), "right"),
+        TextColumn(report.control, lambda row: number(row.control), "right", is_data=True),
         TextColumn(
             "value" if several else rows[0].variant,
             lambda row: number(row.treatment),
             "right",
+            is_data=not several,
         ),
     ]
-    title = "Variants against control"
-    return TextTable(columns, rows, f"{title} in each segment" if divided else title)
+    order = [summary.variant for summary in report.summaries]
+    rows = sorted(rows, key=lambda row: order.index(row.variant))
+    title = f"Variants against control{' in each segment' * divided}"
+    return TextTable(columns, rows, title, (lambda row: row.variant) if several else None)
+
+
+def _legend(report: Report) -> Iterator[str]:
+    """What the words of the tables mean, once for all rows."""
+    rows = [*report.rows, *report.segments]
+    yield (
+        "Lift: how much higher or lower a variant's value is than that of "
+        f"{report.control}, in percent."
+    )
+    if any(map(_is_either, rows)):
+        yield (
+            "Not enough evidence yet: the interval of the lift includes 0, so the variant may be "
+            f"better or worse than {report.control}."
+        )
+    if any(map(_is_detecting, rows)):
+        yield "Detectable today: the smallest lift that these users show with 80 % power."
+
+
+def _is_either(row: Compared) -> bool:
+    """Whether the verdict is open only because the interval of the lift includes 0."""
+    return row.open_reason == OpenReason.EITHER_SIDE and row.lift_low is not None
+
+
+def _is_detecting(row: Compared) -> bool:
+    return row.verdict == Verdict.OPEN and row.detectable is not None
 
 
 def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
@@ -114,15 +162,14 @@ def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
         if row.reason:
             yield row.reason, ""
     else:
-        if row.verdict in OPEN:
+        if row.verdict in OPEN and not _is_either(row):
             yield open_sentence(row, report.control), ""
         # A metric that has a verdict and decides nothing waits for nothing.
         is_waiting = row.primary or row.verdict == Verdict.OPEN
         if is_waiting and (text := outlook_text(row, report.intervals.precision)):
             yield text, ""
-        if row.verdict == Verdict.OPEN and row.detectable is not None:
-            lift = percent(row.detectable)
-            yield f"Smallest detectable lift today: {lift} (80 % power).", ""
+        if _is_detecting(row):
+            yield f"Detectable today: {percent(row.detectable or 0.0)}.", ""
     if row.guardrail is not None:
         yield (
             guardrail_text(row),

@@ -28,13 +28,14 @@ from streameval.analyses.experiments.settings import (
     metric_name,
 )
 from streameval.analyses.experiments.statistics import compare_with_control
-from streameval.analyses.experiments.verdicts import Compared, VariantDecision
+from streameval.analyses.experiments.verdicts import Compared, VariantDecision, VariantSummary
 from streameval.analyses.experiments.words import (
     closing,
     comparison_table,
     decision_lines,
     opening,
     promise,
+    summary_lines,
     verdict_text,
 )
 from streameval.catalogue import parse
@@ -185,6 +186,11 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         return latex_of(self._table())
 
     @property
+    def summaries(self) -> Sequence[VariantSummary]:
+        """The verdicts about each variant, counted: better on 5 of 7 metrics, ..."""
+        return self._result.report.summaries
+
+    @property
     def decisions(self) -> Sequence[VariantDecision]:
         """What to do with each variant: ship, wait, ...; empty without primary metrics."""
         return self._result.report.decisions
@@ -197,7 +203,8 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     @property
     def _first_lines(self) -> list[str]:
-        return [*decision_lines(self._result.report), *opening(self._result.report)]
+        report = self._result.report
+        return [*summary_lines(report), *decision_lines(report), *opening(report)]
 
     @property
     def _last_lines(self) -> list[str]:

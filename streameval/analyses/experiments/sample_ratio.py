@@ -248,7 +248,7 @@ class TreatedBefore(msgspec.Struct, frozen=True, kw_only=True):
         Example:
             >>> treated = TreatedBefore(control=0.0, variant=1.0, treatments=("b",))
             >>> treated.text("control", "b", "2026-03-01")
-            '100.0 % of the users of b were in b before 2026-03-01'
+            '100 % of the users of b were in b before 2026-03-01'
         """
         share, arm = max((self.variant, variant), (self.control, control))
         where = " or ".join(self.treatments) if len(self.treatments) < 3 else "a treatment"

@@ -14,7 +14,8 @@ same reason without a part of the error.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from streameval.analyses.experiments.comparison import (
 )
 from streameval.analyses.experiments.course import Day, Outlook, SpanLift
 from streameval.analyses.experiments.outcomes import (
+    DECIDED,
     OPEN,
     Decision,
     GuardrailVerdict,
@@ -110,6 +112,28 @@ class Compared(Comparison, frozen=True, kw_only=True):
         return level if self.kind == "fixed" else 1.0 / level
 
 
+class VariantSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts about a variant, counted.
+
+    Attributes:
+        variant: value of the label.
+        metrics: number of metrics with each verdict that some metric has.
+        kept: guardrails that are kept, all together.
+        broken: guardrails that are broken.
+        open: guardrails of which neither is known.
+        checks_passed: whether no check of the experiment raised an alarm.
+        text: the summary in one line, the same on every surface.
+    """
+
+    variant: str
+    metrics: Mapping[Verdict, int]
+    kept: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    checks_passed: bool
+    text: str = ""
+
+
 class VariantDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision about a variant, and the metrics that it follows from.
 
@@ -140,11 +164,13 @@ class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
     """Variants against control.
 
     Attributes:
+        summaries: one for each variant; those with most metrics that differ first.
         decisions: one for each variant, if there are primary metrics.
         checks: checks of the experiment's validity.
         comparisons: one for each metric and variant.
     """
 
+    summaries: Sequence[VariantSummary]
     decisions: Sequence[VariantDecision]
     checks: Checks
     comparisons: list[Compared]
@@ -162,6 +188,7 @@ class Report(NamedTuple):
         segments: comparisons within each segment, which share the error among themselves.
         decisions: one for each variant, if there are primary metrics.
         look: of several planned looks; None if there is one, or any number.
+        summaries: one for each variant; those with most metrics that differ first.
     """
 
     checks: Checks
@@ -171,6 +198,7 @@ class Report(NamedTuple):
     segments: Sequence[Compared] = ()
     decisions: Sequence[VariantDecision] = ()
     look: PlannedLook | None = None
+    summaries: Sequence[VariantSummary] = ()
 
     @property
     def control(self) -> str:
@@ -178,12 +206,13 @@ class Report(NamedTuple):
         return next(iter(self.checks.users))
 
     def finalized(self) -> Report:
-        """The report with its decisions, and without verdicts if a check raised an alarm."""
+        """The report with summaries and decisions; without verdicts if a check raised an alarm."""
         rows = [_finalized(row, self.checks.trouble) for row in self.rows]
         decisions = decide(rows, self.checks.trouble)
         by_variant = {decision.variant: decision.decision for decision in decisions}
         rows = [replace(row, decision=by_variant.get(row.variant)) for row in rows]
-        return self._replace(rows=rows, decisions=decisions)
+        summaries = summarize(rows, self.checks.trouble)
+        return self._replace(rows=rows, decisions=decisions, summaries=summaries)
 
     def divided(self, segments: Sequence[Compared]) -> Report:
         """The report with the comparisons of each segment."""
@@ -311,6 +340,41 @@ def is_kept(contrast: Contrast | None, settings: Settings, limit: float) -> bool
     return guardrail_verdict(contrast, two_sided, limit) == GuardrailVerdict.KEPT
 
 
+def summarize(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantSummary]:
+    """The verdicts about each variant, counted; those with most metrics that differ first.
+
+    `trouble`: reasons not to trust any verdict.
+    """
+    summaries = []
+    for variant in dict.fromkeys(row.variant for row in rows):
+        of_variant = [row for row in rows if row.variant == variant]
+        counts = Counter(row.verdict for row in of_variant)
+        summaries.append(
+            VariantSummary(
+                variant=variant,
+                metrics={verdict: counts[verdict] for verdict in Verdict if counts[verdict]},
+                checks_passed=not trouble,
+                **_guardrails(of_variant),
+            )
+        )
+
+    def differing(summary: VariantSummary) -> int:
+        return sum(number for verdict, number in summary.metrics.items() if verdict in DECIDED)
+
+    return sorted(summaries, key=differing, reverse=True)
+
+
+def _guardrails(rows: Iterable[Compared]) -> dict[str, Any]:
+    """The guardrails of a variant that are kept, all together, that are broken, and the others."""
+    guards = [row for row in rows if row.guardrail is not None]
+    broken = [row for row in guards if row.guardrail_verdict == GuardrailVerdict.BROKEN]
+    return {
+        "kept": _metrics(row for row in guards if row.within_limit),
+        "broken": _metrics(broken),
+        "open": _metrics(row for row in guards if not row.within_limit and row not in broken),
+    }
+
+
 def decide(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantDecision]:
     """What to do with each variant; nothing without primary metrics.
 
@@ -326,15 +390,7 @@ def decide(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantDeci
             decision=Decision.WAIT,
             better=_metrics(row for row in primary if row.verdict == Verdict.BETTER),
             worse=_metrics(row for row in primary if row.verdict == Verdict.WORSE),
-            kept=_metrics(row for row in guards if row.within_limit),
-            broken=_metrics(
-                row for row in guards if row.guardrail_verdict == GuardrailVerdict.BROKEN
-            ),
-            open=_metrics(
-                row
-                for row in guards
-                if not row.within_limit and row.guardrail_verdict != GuardrailVerdict.BROKEN
-            ),
+            **_guardrails(of_variant),
             distrusted=_metrics(
                 row for row in [*primary, *guards] if row.verdict == Verdict.DO_NOT_TRUST
             ),

@@ -20,7 +20,12 @@ from streameval.analyses.experiments.outcomes import (
     Verdict,
 )
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.verdicts import Compared, Report, VariantDecision
+from streameval.analyses.experiments.verdicts import (
+    Compared,
+    Report,
+    VariantDecision,
+    VariantSummary,
+)
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.interval_formulas import FEWEST_GROUPS
 from streameval.inference.planned_looks import PlannedLook
@@ -43,7 +48,36 @@ def in_words(report: Report) -> Report:
     decisions = [
         replace(decision, text=_decision_text(decision, report)) for decision in report.decisions
     ]
-    return report._replace(rows=rows, segments=segments, decisions=decisions)
+    summaries = [replace(summary, text=_summary_text(summary)) for summary in report.summaries]
+    return report._replace(rows=rows, segments=segments, decisions=decisions, summaries=summaries)
+
+
+def _summary_text(summary: VariantSummary) -> str:
+    """How many metrics differ, else why none does; the guardrails; the checks."""
+    if not summary.checks_passed:
+        return f"{summary.variant}: do not trust any verdict; a check failed."
+    counts, total = summary.metrics, sum(summary.metrics.values())
+    metrics = f"{total:,} metric{'s' * (total > 1)}"
+    if differing := [verdict for verdict in counts if verdict in DECIDED]:
+        parts = [f"{verdict} on {counts[verdict]:,}" for verdict in differing]
+        said = f"{summary.variant} is {list_text(parts)} of {metrics}"
+        if distrusted := counts.get(Verdict.DO_NOT_TRUST):
+            said += f", {distrusted:,} not to be trusted"
+    else:
+        parts = [f"{verdict} on {number:,}" for verdict, number in counts.items()]
+        said = f"{summary.variant}: {list_text(parts)} of {metrics}"
+    guardrails = [
+        f"{_guardrails_named(names)} {state}"
+        for names, state in ((summary.broken, "broken"), (summary.open, "not decided"))
+        if names
+    ]
+    if summary.kept and not guardrails:
+        guardrails = [f"guardrail{'s' * (len(summary.kept) > 1)} kept"]
+    return f"{'; '.join([said, *guardrails, 'checks passed'])}."
+
+
+def _guardrails_named(metrics: Sequence[str]) -> str:
+    return f"guardrail{'s' * (len(metrics) > 1)} of {list_text(metrics)}"
 
 
 def _decision_text(found: VariantDecision, report: Report) -> str:
@@ -58,8 +92,8 @@ def _decision_text(found: VariantDecision, report: Report) -> str:
             if found.worse:
                 reasons.append(_are(found.worse, "worse"))
             if found.broken:
-                several = "guardrails of" if len(found.broken) > 1 else "guardrail of"
-                reasons.append(f"the {several} {_are(found.broken, 'broken')}")
+                are = "are" if len(found.broken) > 1 else "is"
+                reasons.append(f"the {_guardrails_named(found.broken)} {are} broken")
             reasons = [" and ".join(reasons)]
         case Decision.WAIT:
             if not found.better:
@@ -99,6 +133,11 @@ def _row_in_words(row: Compared, control: str) -> Compared:
     verb = " is " if row.verdict in DECIDED else ": "
     row = replace(row, text=f"{row.variant}{verb}{verdict_text(row)}")
     return replace(row, sentence=_sentence(row, control))
+
+
+def summary_lines(report: Report) -> list[str]:
+    """The verdicts about each variant in one line."""
+    return [summary.text for summary in report.summaries]
 
 
 def decision_lines(report: Report) -> list[str]:

@@ -46,7 +46,7 @@ def gap_table(gap: Gap, by: str, title: str = "") -> TextTable[GapValue]:
     ends = min(numbers, default=0.0), max(numbers, default=0.0)
     mark = "the worst" if len(gap.worst) == 1 else "may be the worst"
     columns: list[TextColumn[GapValue]] = [
-        TextColumn(by, lambda value: value.name),
+        TextColumn(by, lambda value: value.name, is_data=True),
         TextColumn("mean", lambda value: number(value.mean), "right"),
         TextColumn("interval", _bounds, "right", plot=lambda value: _plot(value, gap, ends)),
         TextColumn(

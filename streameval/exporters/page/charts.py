@@ -89,7 +89,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if by_day:
             first = TextColumn("day", lambda at: date_of(int(at // DAY)).isoformat())
         columns = [
-            TextColumn(entry.name, partial(_cell, dict(entry.points)), "right")
+            TextColumn(entry.name, partial(_cell, dict(entry.points)), "right", is_data=True)
             for entry in self.lines
         ]
         return TextTable([first, *columns], times[:_RECENT], self.title)

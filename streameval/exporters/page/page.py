@@ -75,6 +75,7 @@ def document(
         style=safe("\n".join(_texts("page.css", "uplot/uPlot.min.css"))),
         trouble=last.health.trouble,
         caution=_caution(last),
+        headlines=_headlines(last),
         analyses=[part for part in analyses if part[2]],
         begin=begin,
         parts=parts,
@@ -97,6 +98,7 @@ def _values(
         "state": state,
         "age": age,
         "caution": _caution(snapshot),
+        "headlines": _headlines(snapshot),
         "analyses": list(_analyses(snapshot)),
         "excerpt": part,
         "selection": selection if part is None else part.selection,
@@ -198,6 +200,12 @@ def _caution(snapshot: Snapshot | None) -> str:
     """The sentence about estimates; empty without any."""
     metrics = () if snapshot is None else (entry.metric for entry in snapshot.series)
     return CAUTION if has_estimates(metrics) else ""
+
+
+def _headlines(snapshot: Snapshot | None) -> list[tuple[str, str]]:
+    """The lines above all, each with its tone."""
+    findings = () if snapshot is None else snapshot.findings
+    return [line for analysis, report in findings for line in analysis.headlines(report)]
 
 
 def _analyses(snapshot: Snapshot | None) -> Iterator[tuple[str, str, str]]:

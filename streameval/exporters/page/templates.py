@@ -90,6 +90,16 @@ def unbroken(text: str) -> str:
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
+def capital(text: str) -> str:
+    """A label of ours with a capital letter.
+
+    Example:
+        >>> capital("records read")
+        'Records read'
+    """
+    return text[:1].upper() + text[1:]
+
+
 class _Html(str):
     """Text that is already HTML."""
 
@@ -132,6 +142,7 @@ def _environment() -> Environment:
         "exact": lambda value: safe(escape(str(value))),
         "json": _json,
         "unbroken": unbroken,
+        "capital": capital,
         "number": number,
         "moment": moment,
         "percent": percent,

@@ -34,7 +34,9 @@ function aligned(lines) {
 
 class Chart {
   constructor(figure) {
-    this.height = Number(figure.dataset.height);
+    // As small as on the card of a phone, where several are read one after the other.
+    this.isSmall = matchMedia("(max-width: 30rem)").matches && Boolean(figure.closest(".cards:not(.wide)"));
+    this.height = this.isSmall ? 64 : Number(figure.dataset.height);
     this.box = element("div", { class: "canvas", role: "img", "aria-label": "chart" });
     this.note = element("p", { class: "quiet note" });
     this.box.style.minHeight = `${this.height}px`;
@@ -75,7 +77,7 @@ class Chart {
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       // Room for half of a label at the right end of the axis.
-      padding: [10, 36, 0, 0],
+      padding: [this.isSmall ? 4 : 10, 36, 0, 0],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: { range: times }, y: { range: ends ?? spread, distr: logarithmic ? 3 : 1 } },
       bands: band.length ? [{ series: [2, 1], fill: `${css("--control")}40` }] : [],
@@ -84,7 +86,7 @@ class Chart {
         draw: [(plot) => this.above(plot)],
       },
       axes: [
-        { ...axis, grid: { show: false }, space: 70, size: 30, values: clock, ...(days(lines) ? { incrs: DAYS } : {}) },
+        { ...axis, grid: { show: false }, space: 70, size: this.isSmall ? 22 : 30, values: clock, ...(days(lines) ? { incrs: DAYS } : {}) },
         { ...axis, grid, size: 62, space: 34, values: (_, splits) => ticks(splits), ...(logarithmic ? DECADES : {}) },
       ],
       series: [{}, ...hidden.map((line) => ({ ...line, points: { show: false } })), ...lines.map((line) => ({
@@ -207,6 +209,7 @@ export function drawAll() {
   }
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  charts.forEach((chart) => chart.draw());
-});
+// A print has its own colours and its own width.
+for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+  matchMedia(query).addEventListener("change", () => charts.forEach((chart) => chart.draw()));
+}

@@ -7,6 +7,7 @@ const EVERY = 2000;
 const MOST_ANSWERS = 200;
 const answers = new Map();
 const visible = new Set();
+const drawn = new WeakMap();
 const form = () => document.getElementById("filters");
 const status = document.createElement("span");
 const button = document.createElement("button");
@@ -48,20 +49,33 @@ async function refresh() {
   drawAll();
   document.querySelectorAll("figure[data-points]").forEach((figure) => watcher.observe(figure));
   await drawVisible();
+  await drawOthers();
 }
 
-// Charts of an overview are many: only those in view are asked for.
+// Charts of an overview are many: only those in view are kept up to date.
 async function drawVisible() {
   await Promise.all([...visible].map(async (figure) => {
-    const { points } = figure.dataset;
-    if (!figure.isConnected || !points) {
+    if (figure.isConnected && figure.dataset.points) await drawPoints(figure);
+    else {
       watcher.unobserve(figure);
       visible.delete(figure);
-      return;
     }
-    const drawing = await request(points, (answer) => answer.json());
-    if (figure.dataset.points === points) draw(figure, drawing);
   }));
+}
+
+// Each of the others is drawn once, one at a time, so that a print or a picture has no empty chart.
+async function drawOthers() {
+  for (const figure of document.querySelectorAll("figure[data-points]")) {
+    if (figure.isConnected && drawn.get(figure) !== figure.dataset.points) await drawPoints(figure);
+  }
+}
+
+async function drawPoints(figure) {
+  const { points } = figure.dataset;
+  const drawing = await request(points, (answer) => answer.json());
+  if (figure.dataset.points !== points) return;
+  draw(figure, drawing);
+  drawn.set(figure, points);
 }
 
 function announce(text, old = false) {
