@@ -290,7 +290,7 @@ def differences(snapshot: Snapshot) -> list[float | None]:
 def difference_text(entry: Series, by: float) -> str:
     """The difference from the control with its sign, without a verdict: it may be due to chance.
 
-    It has three digits; a difference that the values do not show is no difference.
+    It has three digits; a difference that the values do not show says "no difference".
     """
     value, before = entry.reading.value, entry.reading.value - by
     if figure(value) == figure(before):
