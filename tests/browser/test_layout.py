@@ -181,11 +181,27 @@ def test_charts_of_analyses_are_drawn_on_the_page_and_in_a_file(
     assert [url for url in requests if url.startswith("file:")] == [file.as_uri()]
 
 
+def test_a_phone_needs_few_screens_and_prints_have_every_chart(site: Site, page: Page) -> None:
+    arms = {name: variant(CONTROL, seed=n) for n, name in enumerate(("control", "b", "c"))}
+    found = findings(report(arms, Experiment(control="control")))
+    site.snapshot = msgspec.structs.replace(with_windows(1), findings=found)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(site.address)
+    # None of them is in view.
+    canvases = page.locator("#live .canvas canvas")
+    expect(canvases).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 5 * 844
+    page.emulate_media(media="print")
+    wide = "nodes => nodes.filter(n => n.clientWidth > n.closest('figure').clientWidth).length"
+    assert canvases.evaluate_all(wide) == 0
+    page.emulate_media(media="screen")
+
+
 def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) -> None:
     site.snapshot = msgspec.structs.replace(moment(1), findings=findings())
     plain_page.set_viewport_size({"width": 390, "height": 844})
     plain_page.goto(site.address)
-    rows = plain_page.locator("#experiment .forest tbody tr")
+    rows = plain_page.locator("#experiment .forest tbody tr:not(.group)")
     expect(rows).to_have_count(4)
     row = rows.first
     expect(row.locator("th")).to_have_text("ndcg@10 primary")
@@ -212,9 +228,9 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut_whatever_variants_are_cal
     hidden = "node => [node.scrollHeight - node.clientHeight, node.scrollWidth - node.clientWidth]"
     assert card.evaluate(hidden) == [0, 0]
     assert plain_page.evaluate("document.documentElement.scrollWidth") == width
-    rows = plain_page.locator("#experiment .forest tbody tr")
+    rows = plain_page.locator("#experiment .forest tbody tr:not(.group)")
     expect(rows).to_have_count(16)
-    for row in rows.all()[:4]:
+    for row in rows.all()[:3]:
         verdict, plot = (
             row.locator(selector).bounding_box() for selector in ("strong.verdict", ".plot svg")
         )
@@ -222,7 +238,7 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut_whatever_variants_are_cal
         assert plot is not None
         assert verdict["x"] + verdict["width"] <= width
         if width == 390:
-            assert verdict["y"] + verdict["height"] <= plot["y"]
+            assert plot["y"] + plot["height"] <= verdict["y"]
 
 
 @pytest.mark.parametrize("width", [390, 1440])
