@@ -39,7 +39,7 @@ from streameval.config.options import (
     similarity,
 )
 from streameval.decoding.fields import SHOWN, EventFields
-from streameval.engine.analysis import Configured, Kept, KeptFamily, configured
+from streameval.engine.analysis import Configured, CountedFamily, CountedSetup, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES, NO_CAP
 from streameval.engine.windows.times import Windowing, duration_of, span_text
@@ -200,7 +200,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             names=tuple((duration_of(text), text) for text in self.windows.spans),
         )
 
-    def families(self) -> tuple[KeptFamily, ...]:
+    def families(self) -> tuple[CountedFamily, ...]:
         """The metrics grouped by extent: families without a segment first, then by segment."""
         spans = self.windowing().spans
         groups_read: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
@@ -239,12 +239,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         spans: frozenset[int],
         segment: str | None,
         metrics: list[Metric],
-    ) -> KeptFamily:
+    ) -> CountedFamily:
         only = "" if labels == {*self.series_labels()} else f"({','.join(sorted(labels))})"
         every = spans == set(self.windowing().spans)
         windows = "" if every else f"[{','.join(map(span_text, sorted(spans)))}]"
         last = () if segment is None else (segment,)
-        return KeptFamily(
+        return CountedFamily(
             name=f"{segment or LABELS}{only}{windows}",
             segment=segment,
             dimensions=(*(name for name in self.series_labels() if name in labels), *last),
@@ -264,7 +264,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def accumulators(
         self, given: Mapping[str, Any] = _NOTHING
-    ) -> list[tuple[KeptFamily, Accumulator]]:
+    ) -> list[tuple[CountedFamily, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth."""
         inputs, depth = self.inputs(given), self.kept_depth() or ALL_LISTS
         return [
@@ -281,7 +281,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for group in self.families()
         ]
 
-    def _needs(self, family: KeptFamily) -> list[Need]:
+    def _needs(self, family: CountedFamily) -> list[Need]:
         """What the analyses keep of a family besides the statistics of its metrics."""
         return [
             need
@@ -290,9 +290,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for need in analysis.needs(settings, family)
         ]
 
-    def kept(self) -> Kept:
+    def kept(self) -> CountedSetup:
         """What it counts, for the checks of analyses."""
-        return Kept(
+        return CountedSetup(
             labels=self.series_labels(),
             segments=self.segments,
             rankers=(SHOWN, *self.event.ranker_names) if self.event.rankers else (),

@@ -23,7 +23,7 @@ from streameval.decoding.framing import (
     by_function,
     remove_frame,
 )
-from streameval.engine.analysis import KeptFamily, configured
+from streameval.engine.analysis import CountedFamily, configured
 from streameval.engine.clock import ClockRule
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
@@ -113,14 +113,14 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
     )
 
 
-def _folding_of(config: Config, group: KeptFamily) -> FoldingOptions:
+def _folding_of(config: Config, group: CountedFamily) -> FoldingOptions:
     # Lists that were shown are read alone, also of the combinations above the cap.
     rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}
     return FoldingOptions(
         cap=config.label_cap,
         named=tuple(map(config.named_values, group.dimensions)),
         max_series=config.max_series,
-        kept=frozenset(rankers if config.event.rankers else ()),
+        preserved=frozenset(rankers if config.event.rankers else ()),
     )
 
 

@@ -162,7 +162,9 @@ def snapshots_of(
         started_at=started_at,
         idle=duration_of(config.labels_idle),
         max_ahead=layout.clock.max_ahead,
-        doubt=partial(unit_warning, field=str(config.event.time), unit=str(config.event.time_unit)),
+        unit_warning=partial(
+            unit_warning, field=str(config.event.time), unit=str(config.event.time_unit)
+        ),
     )
 
 

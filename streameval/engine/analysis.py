@@ -32,7 +32,7 @@ Problem: TypeAlias = tuple[str, str]
 """A dotted key of the configuration, and the problem with it."""
 
 
-class KeptFamily(msgspec.Struct, frozen=True, kw_only=True):
+class CountedFamily(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics that share one family of series.
 
     Attributes:
@@ -51,7 +51,7 @@ class KeptFamily(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[int, ...]
 
 
-class Kept(NamedTuple):
+class CountedSetup(NamedTuple):
     """Everything that a configuration counts.
 
     Attributes:
@@ -65,7 +65,7 @@ class Kept(NamedTuple):
     labels: Sequence[str]
     segments: Sequence[str]
     rankers: Sequence[str]
-    families: Sequence[KeptFamily]
+    families: Sequence[CountedFamily]
     intervals: Intervals | None
     timed: bool
 
@@ -231,7 +231,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     table: str
     settings: type[S]
     describes: str
-    check: Callable[[S, Kept], Iterator[Problem]]
+    check: Callable[[S, CountedSetup], Iterator[Problem]]
     reader: Callable[[S, ReaderContext], Reader[R] | None]
     gauges: Callable[[R], Iterable[Gauge]]
     section: Callable[[R], str]
@@ -239,7 +239,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     answers: Any
     about: str
     is_alone: bool = False
-    needs: Callable[[S, KeptFamily], Iterable[Need]] | None = None
+    needs: Callable[[S, CountedFamily], Iterable[Need]] | None = None
     line: Callable[[S], str | None] = _has_no_line
     baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
     expects: Callable[[S], Iterable[Expected]] = _expects_nothing

@@ -142,14 +142,14 @@ class SnapshotCapture:
         labels: Sequence[str],
         started_at: float,
         idle: int | None = None,
-        doubt: Callable[[int], str | None] = lambda _: None,
+        unit_warning: Callable[[int], str | None] = lambda _: None,
         max_ahead: int | None = None,
     ) -> None:
         self.started_at = started_at
         self.version = 0
         self._layout = layout
         self._source = source
-        self._idle, self._doubt = idle, doubt
+        self._idle, self._unit_warning = idle, unit_warning
         self._clock = ReadingClock(max_ahead)
         self._views = [FamilyView(spec, layout.windowing.pane) for spec in layout.families]
         self._families = tuple(
@@ -347,7 +347,7 @@ class SnapshotCapture:
             if name in self._compared
         ]
         clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
-        warnings.append((("unit",), self._doubt(max(clocks)) if clocks else None))
+        warnings.append((("unit",), self._unit_warning(max(clocks)) if clocks else None))
         for about, text in warnings:
             if text is not None:
                 return Advice(about, text)

@@ -159,7 +159,7 @@ class _Events:
         return voters
 
     @cached_property
-    def listed(self) -> list[int]:
+    def time_list(self) -> list[int]:
         """The event times as integers of Python, which are faster one by one."""
         times: list[int] = self.times.tolist()
         return times
@@ -169,11 +169,11 @@ class _Events:
 
         Returns:
             The voters of the shortest run of events with `size` of them, and whether it is
-            whole: a run is cut at `longest_run` events.
+            complete: a run is cut at `longest_run` events.
         """
         votes: dict[int, list[int]] = {}
         begin = max(0, stop - longest_run(size))
-        voters, times = self.voters[begin:stop].tolist(), self.listed
+        voters, times = self.voters[begin:stop].tolist(), self.time_list
         for index in range(stop - 1, begin - 1, -1):
             voter = _identity(voters[index - begin], index)
             votes.setdefault(voter, []).append(times[index])
@@ -183,8 +183,8 @@ class _Events:
 
     def ballot(self, index: int, size: int) -> _Ballot | None:
         """The ballot after the event at `index`; None with too few voters."""
-        votes, is_whole = self.votes(index + 1, size)
-        if not is_whole:
+        votes, is_complete = self.votes(index + 1, size)
+        if not is_complete:
             return None
         votes.sort()
         median = _median(votes)
@@ -197,12 +197,12 @@ class _Events:
         if len(newest) == size and len(set(named)) == len(named):
             # Usual: each of them has another voter.
             return self.times[stop - size : stop].tolist(), True
-        run, is_whole = self.run(stop, size)
+        run, is_complete = self.run(stop, size)
         seats = -(-size // len(run)) if run else 0
-        return [time for times in run.values() for time in times[:seats]], is_whole
+        return [time for times in run.values() for time in times[:seats]], is_complete
 
     def verdict(self, index: int, size: int) -> int | None:
-        """The index of the event with which the run that begins at `index` is whole, or None."""
+        """The index of the event with which the run that begins at `index` is complete, or None."""
         last, heard = index + longest_run(size) - 1, set[int]()
         for later, voter in enumerate(self.voters[index : last + 1].tolist(), index):
             heard.add(_identity(voter, later))
@@ -245,7 +245,7 @@ class Clock:
     so that sparse logs can take their usual steps. The clock is the largest accepted time.
 
     Attributes:
-        now: largest accepted time, microseconds; NEVER before `voters` or a whole run.
+        now: largest accepted time, microseconds; NEVER before `voters` or a complete run.
 
     Example:
         >>> clock = Clock(ClockRule(max_ahead=10, voters=3))
@@ -286,15 +286,15 @@ class Clock:
         `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
         before = self._join()
-        events, held = before.followed_by((times, voters)), len(before.times)
+        events, earlier = before.followed_by((times, voters)), len(before.times)
         usual = not len(times) or int(times.max()) <= self._limit
-        accepted = times if usual else self._accepted(events, held)
+        accepted = times if usual else self._accepted(events, earlier)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
         regular = usual or bool((times <= clocks).all())
         if len(times):
             self.now = int(clocks[-1])
             self._joined = events.newest(longest_run(self.size))
-        return Ticks(clocks, events.first + held, events, self.size, regular)
+        return Ticks(clocks, events.first + earlier, events, self.size, regular)
 
     def follow(self, times: Clocks, voters: Voters | None, latest: int) -> bool:
         """`advance` by events whose times are all accepted at once; if any is not, do nothing.
@@ -319,7 +319,7 @@ class Clock:
     def state(self) -> list[Any]:
         """The state as plain integers."""
         events = self._undecided()
-        return [self.now, self._agreed, events.first, events.listed, events.voters.tolist()]
+        return [self.now, self._agreed, events.first, events.time_list, events.voters.tolist()]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue from the output of `state`; raises ValueError or msgspec.ValidationError."""
@@ -343,24 +343,24 @@ class Clock:
         """The time up to which an event time is accepted without a vote."""
         return NEVER if self._agreed == NEVER else self._agreed + self.max_ahead
 
-    def _accepted(self, events: _Events, held: int) -> Clocks:
+    def _accepted(self, events: _Events, earlier: int) -> Clocks:
         """The times of the events after the first `held`; of those far ahead, what voters accept.
 
         NEVER where there are too few voters.
         """
-        accepted, limit = events.times[held:].copy(), self._limit
-        ahead = held + np.flatnonzero(accepted > limit)
-        if held < self.size - 1:
+        accepted, limit = events.times[earlier:].copy(), self._limit
+        ahead = earlier + np.flatnonzero(accepted > limit)
+        if earlier < self.size - 1:
             # Fewer events than voters have no ballot.
-            accepted[ahead[ahead < self.size - 1] - held] = NEVER
+            accepted[ahead[ahead < self.size - 1] - earlier] = NEVER
             ahead = ahead[ahead >= self.size - 1]
         for index, time in zip(ahead.tolist(), events.times[ahead].tolist(), strict=True):
             if time > limit:
-                accepted[index - held] = NEVER
+                accepted[index - earlier] = NEVER
                 if (ballot := events.ballot(index, self.size)) is not None:
                     self._agreed = max(self._agreed, ballot.median)
                     most = self._agreed + max(self.max_ahead, _DEVIATIONS * ballot.spread)
-                    accepted[index - held] = ballot.votes[bisect_right(ballot.votes, most) - 1]
+                    accepted[index - earlier] = ballot.votes[bisect_right(ballot.votes, most) - 1]
                 limit = self._limit
         return accepted
 

@@ -273,7 +273,7 @@ class Limits:
         self._run = 0
         self._last = -1
         self._invalid: deque[int] = deque()
-        self._found: LimitExceeded | None = None
+        self._exceeded: LimitExceeded | None = None
 
     def observe(self, records: int, rows: Sequence[int]) -> LimitExceeded | None:
         """Check the next records.
@@ -293,7 +293,7 @@ class Limits:
                 self._find(self._run, self._run, f"{self._max_run:,} in a row (max_run)")
             self._check_ratio(number + 1)
         self._check_first(self._seen)
-        return self._found
+        return self._exceeded
 
     def _check_first(self, seen: int) -> None:
         """Check the first `FEWEST` records, even if no later one is invalid."""
@@ -308,12 +308,12 @@ class Limits:
             self._find(invalid, of, f"{100 * self._max_ratio:g} % (max_ratio)")
 
     def _find(self, invalid: int, of: int, limit: str) -> None:
-        if self._found is None:
-            self._found = LimitExceeded(invalid=invalid, of=of, limit=limit)
+        if self._exceeded is None:
+            self._exceeded = LimitExceeded(invalid=invalid, of=of, limit=limit)
 
 
 def is_bug(error: Exception) -> bool:
-    """True if an error while counting is a bug, here or in a user's metric, not a known limit."""
+    """True if an error while counting is a bug, also in a user's metric, and not a known limit."""
     if isinstance(error, OwnMetricError):
         return True
     return not isinstance(error, (StreamevalError, MemoryError))
@@ -375,11 +375,11 @@ def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded
 
 
 def _without_failures(
-    whole: Callable[[], Any], alone: Callable[[int], object], size: int
+    together: Callable[[], Any], alone: Callable[[int], object], size: int
 ) -> tuple[Any, dict[int, InvalidEvent]]:
-    """The result of `whole` and no failures; or None, and the rows on which `alone` raises."""
+    """The result of `together` and no failures; or None, and the rows on which `alone` raises."""
     try:
-        return whole(), {}
+        return together(), {}
     except Exception as error:
         if not (is_bug(error) or isinstance(error, InvalidEventError)):
             raise

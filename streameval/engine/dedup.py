@@ -65,15 +65,15 @@ class SeenIds:
         rows = zip(self._digests(event_ids), buckets, clocks.tolist(), strict=True)
         for row, (digest, bucket, now) in enumerate(rows):
             unseen[row] = self._is_unseen(digest, bucket, now)
-            self._settle(now)
+            self._flush(now)
             self._events += 1
         if len(clocks):
             now = int(clocks[-1])
             for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
                 del self._versions[bucket]
-                for held in self._buckets.pop(bucket):
-                    if self._known.get(held) == bucket:
-                        del self._known[held]
+                for waiting in self._buckets.pop(bucket):
+                    if self._known.get(waiting) == bucket:
+                        del self._known[waiting]
             if self._ahead:
                 # How many events have followed each of them is part of the content.
                 self._ahead_version = next_version()
@@ -149,7 +149,7 @@ class SeenIds:
         self._buckets.setdefault(bucket, []).append(digest)
         self._versions[bucket] = next_version()
 
-    def _settle(self, now: int) -> None:
+    def _flush(self, now: int) -> None:
         """Move ids from `_ahead` to a bucket that is not after the clock, once they are decided."""
         while self._ahead and self._ahead[0][2] + self._patience <= self._events:
             digest, bucket, _ = self._ahead.popleft()

@@ -49,15 +49,17 @@ class EvidenceReader:
     def partition_key(self, partition: Partition) -> KeyMapping:
         """Return the mapping from a key to the one under which the partition counts it now."""
         families = self._ingest.partitions[partition].families
-        return _fold_key([families[s.name].folding.copy() for s in self._ingest.layout.families])
+        return _key_mapping([families[s.name].folding.copy() for s in self._ingest.layout.families])
 
     def exported_key(self) -> KeyMapping:
         """Return the mapping from a key to that of its exported series, over all partitions."""
-        return _fold_key([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
+        return _key_mapping(
+            [self._ingest.folding(spec.name) for spec in self._ingest.layout.families]
+        )
 
 
-def _fold_key(foldings: Sequence[Folding]) -> KeyMapping:
-    return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
+def _key_mapping(foldings: Sequence[Folding]) -> KeyMapping:
+    return lambda key: (key[0], foldings[key[0]].resolve(key[1]), key[2])
 
 
 def _totals(

@@ -57,15 +57,15 @@ class HistoryReader:
         return ValueHistory(clock=clock, families=families, seen=seen)
 
     def _add(self, at: float, series: Sequence[Series]) -> None:
-        last = self._seen[-1][1].places if self._seen else {}
+        last = self._seen[-1][1].indexes if self._seen else {}
         # A wall clock may be set back; a chart with times that fall would be drawn backwards.
         while self._seen and at <= self._seen[-1][1].at:
             self._seen.pop()
         self._number += 1
-        places = _places(series, last)
+        indexes = _indexes(series, last)
         readings = (entry.reading for entry in series)
         values = array("d", (read.value if read.defined else math.nan for read in readings))
-        self._seen.append((self._number, PastValues(at, places, values)))
+        self._seen.append((self._number, PastValues(at, indexes, values)))
         # Half as many stay at twice the age: those whose numbers have more factors of two.
         self._seen = [
             (number, seen)
@@ -94,8 +94,8 @@ class _Panes:
             return FamilyHistory()
         before, self._known = self._known, {}
         budgets = {True: most, False: most}
-        kept = self._view.panes()
-        for pane in kept[:LONGEST]:
+        retained = self._view.panes()
+        for pane in retained[:LONGEST]:
             is_cached = pane in before
             if not is_cached and budgets[is_cached] <= 0:
                 break
@@ -103,8 +103,8 @@ class _Panes:
             budgets[is_cached] -= spent
         self._view.forget_panes(but=self._known)
         panes = tuple(means for _, means in reversed(self._known.values()))
-        whole = len(panes) == len(kept)
-        since = clock - self._view.kept if whole else panes[0].start
+        is_complete = len(panes) == len(retained)
+        since = clock - self._view.retention if is_complete else panes[0].start
         return FamilyHistory(self._texts, panes, since, self._spans)
 
     def _read(
@@ -128,11 +128,13 @@ def _mean(reading: Reading) -> Mean:
     return reading.total, reading.count
 
 
-def _places(series: Sequence[Series], places: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:
+def _indexes(
+    series: Sequence[Series], previous: Mapping[SeriesKey, int]
+) -> Mapping[SeriesKey, int]:
     """The index of each series; the same object as before unless it changed."""
     keys = [
         (series_.family, series_.metric.text, series_.labels, series_.window) for series_ in series
     ]
-    if len(keys) == len(places) and all(map(eq, keys, places)):
-        return places
-    return {key: place for place, key in enumerate(keys)}
+    if len(keys) == len(previous) and all(map(eq, keys, previous)):
+        return previous
+    return {key: index for index, key in enumerate(keys)}

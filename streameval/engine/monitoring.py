@@ -103,7 +103,7 @@ class Variable(NamedTuple):
     about: str
     values: Sequence[str] | str
     many: bool = False
-    chosen: str | None = None
+    selected: str | None = None
     free: bool = False
 
 

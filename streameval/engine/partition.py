@@ -45,8 +45,8 @@ from streameval.engine.windows.times import (
     PAST,
     Windowing,
     assign_panes,
-    kept_from,
     moment_text,
+    retained_from,
 )
 from streameval.events.errors import SourceError, damage_as_error
 from streameval.events.records import Partition, RecordBatch
@@ -229,10 +229,10 @@ class LogRows:
         filled = [at for at in range(len(extents)) if self.edges[at] < self.edges[at + 1]]
         if filled and self.times is not None:
             firsts = [self.edges[at] for at in filled]
-            found = (
+            bounds = (
                 ends.reduceat(self.times, firsts).tolist() for ends in (np.minimum, np.maximum)
             )
-            for at, *extent in zip(filled, *found, strict=True):
+            for at, *extent in zip(filled, *bounds, strict=True):
                 extents[at] = extent[0], extent[1]
         return extents
 
@@ -310,9 +310,9 @@ class PartitionState:
         earliest, latest = events.extents[at]
         late = starts is not None and windowing.spans != ()
         # The clock never goes back, so its last time decides in most batches.
-        late = late and earliest < kept_from(max(latest, self.time.now), windowing)
-        plain = not late and not (dedup and self._seen_ids) and not self._unconfirmed.any_waits
-        if plain and self.time.follow(times, voters, latest):
+        late = late and earliest < retained_from(max(latest, self.time.now), windowing)
+        is_regular = not late and not (dedup and self._seen_ids) and not self._unconfirmed.any_waits
+        if is_regular and self.time.follow(times, voters, latest):
             return
         ticks = self.time.advance(times, voters)
         if dedup and self._seen_ids is not None and ids is not None:
@@ -454,8 +454,8 @@ class PartitionState:
             self.since = msgspec.convert(state["since"], dict[str, Int64])
             self.backfills = backfills_in(parts[META])
             self.tally = Tally.from_state_dict(state["tally"])
-            # How far back each family kept panes, microseconds.
-            kept = msgspec.convert(state["kept"], dict[str, Int64])
+            # The retention of the panes of each family, microseconds.
+            saved_retention = msgspec.convert(state["kept"], dict[str, Int64])
         # Besides the panes before the clock, and the past, each record may wait ahead in its own.
         size = self._layout.windowing.pane
         most_panes = math.inf
@@ -472,15 +472,16 @@ class PartitionState:
                 restored, new = source.restore(
                     sections,
                     unchanged=[part for part in unchanged if part.startswith(f"{name}/")],
-                    most_panes=most_panes + max(family.kept, kept.get(name, 0)) // size,
+                    most_panes=most_panes
+                    + max(family.retention, saved_retention.get(name, 0)) // size,
                     empty_unlike=empty_unlike,
                 )
                 self._families[name] = restored
             if self.time.is_final:
                 self._families[name].advance(self.time.now)
             self.since |= {f"{name}:{name_added}": now for name_added in new}
-            if sections and family.kept > kept.get(name, 0):
-                self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
+            if sections and family.retention > saved_retention.get(name, 0):
+                self.since[f"{name}:{PANES}"] = now - saved_retention.get(name, 0)
         if self._seen_ids is not None:
             sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
             self._seen_ids.restore(sections, self.time.now)
@@ -489,7 +490,7 @@ class PartitionState:
         state: dict[str, Any] = {
             "ahead": self._unconfirmed.state(),
             "clock": self.time.state(),
-            "kept": {name: self._families[name].kept for name in sorted(self._families)},
+            "kept": {name: self._families[name].retention for name in sorted(self._families)},
             "since": dict(sorted(self.since.items())),
             "tally": self.tally.state_dict(),
         }
@@ -606,21 +607,21 @@ class EventCounter:
         for at, state in enumerate(states):
             state.judge(events, at, dedup=dedup)
         counts = events.counts
-        kept = lists.keep(counts)
+        counted = lists.keep(counts)
         if self.sink is not None:
-            self.sink(kept.lists)
+            self.sink(counted.lists)
             return
         # Once for all families, which read the same hits.
-        batch = matched(kept.lists.batch, self._search)
+        batch = matched(counted.lists.batch, self._search)
         columns = (
-            None if column is None else kept.spread(column, counts)
+            None if column is None else counted.spread(column, counts)
             for column in (events.starts, events.days, events.seen)
         )
-        logged = LoggedEvents(batch, kept.lists.dimensions, *columns)
+        logged = LoggedEvents(batch, counted.lists.dimensions, *columns)
         ends = events.edges[1:] if counts is None else list(accumulate(events.sums(counts)))
-        edges = [0, *(end * kept.per_event for end in ends)]
+        edges = [0, *(end * counted.per_event for end in ends)]
         for name, of_family in zip(
-            (spec.name for spec in self.layout.families), kept.values, strict=True
+            (spec.name for spec in self.layout.families), counted.values, strict=True
         ):
             # Panes move first, so that old events go where they belong now.
             families = [

@@ -72,13 +72,15 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
     """
     if not rankers or events.rankers is None:
         return events
-    shown = [*events.batch.recommendations]
-    plain = replace(events, rankers=None, batch=replace(events.batch, recommendations=shown))
-    parts = [_labelled(plain, SHOWN)]
+    recommended = [*events.batch.recommendations]
+    without_rankers = replace(
+        events, rankers=None, batch=replace(events.batch, recommendations=recommended)
+    )
+    parts = [_labelled(without_rankers, SHOWN)]
     for index, name in enumerate(rankers):
         others = [of_event[index] for of_event in events.rankers]
-        parts.append(_labelled(_with_lists(plain, others, shown), name))
-    order = np.arange(len(parts) * len(shown)).reshape(len(parts), len(shown))
+        parts.append(_labelled(_with_lists(without_rankers, others, recommended), name))
+    order = np.arange(len(parts) * len(recommended)).reshape(len(parts), len(recommended))
     return parts[0].joined(*parts[1:]).take(order.T.ravel())
 
 
@@ -105,7 +107,7 @@ def _labelled(events: Decoded, name: str) -> Decoded:
     return replace(events, dimensions=[(*labels, name) for labels in dimensions])
 
 
-def _with_lists(events: Decoded, lists: Sequence[_Ids], shown: Sequence[_Ids]) -> Decoded:
+def _with_lists(events: Decoded, lists: Sequence[_Ids], recommended: Sequence[_Ids]) -> Decoded:
     """The events with other lists instead of those shown."""
     batch = replace(
         events.batch,
@@ -113,7 +115,7 @@ def _with_lists(events: Decoded, lists: Sequence[_Ids], shown: Sequence[_Ids]) -
         positions=None,
         scores=None,
         per_item=None,
-        shown_instead=shown,
+        shown_instead=recommended,
         matches=None,
     )
     return replace(events, batch=batch)

@@ -174,21 +174,21 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         `by_request`: whether an interaction names its list; otherwise orphans are usual.
         """
         counted, lost = self.outcomes["counted"], {"are invalid": self.outcomes["invalid"]}
-        kept = counted
+        counting = counted
         if by_request or not counted:
             lost["belong to no list"] = self.outcomes["orphan"]
         else:
-            kept += self.outcomes["orphan"]
+            counting += self.outcomes["orphan"]
         if not counted:
             lost["have a type that does not count"] = self.outcomes["ignored"]
         many = sum(lost.values())
         # Open interactions may still count; just after a start, all of them are open.
-        if many < _FEWEST or many <= kept + self.open:
+        if many < _FEWEST or many <= counting + self.open:
             return self._login_warning()
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in lost.items() if count)
         return (
-            f"{self.name}: {many:,} of {many + kept:,} interactions count in no list ({reasons}): "
-            "do the fields and types in [attribution] match the records?"
+            f"{self.name}: {many:,} of {many + counting:,} interactions count in no list "
+            f"({reasons}): do the fields and types in [attribution] match the records?"
         )
 
     def _login_warning(self) -> str | None:
@@ -321,13 +321,13 @@ class PaneMeans(msgspec.Struct, frozen=True):
 
     Attributes:
         rows: label values -> mean of each metric in `FamilyHistory.means`.
-        whole: whether every slice was read; otherwise missing slices are unknown, not 0.
+        complete: whether every slice was read; otherwise missing slices are unknown, not 0.
     """
 
     start: int
     size: int
     rows: Mapping[tuple[str, ...], Sequence[Mean]]
-    whole: bool = True
+    complete: bool = True
 
 
 class FamilyHistory(msgspec.Struct, frozen=True):
@@ -351,20 +351,20 @@ class PastValues(msgspec.Struct, frozen=True):
 
     Attributes:
         at: event time if the stream has it, else wall clock; seconds since the epoch.
-        places: index of each series in `values`; most snapshots share this mapping.
+        indexes: index of each series in `values`; most snapshots share this mapping.
         values: NaN if undefined; for reading only.
     """
 
     at: float
-    places: Mapping[SeriesKey, int]
+    indexes: Mapping[SeriesKey, int]
     values: array[float]
 
     def value(self, key: SeriesKey) -> float | None:
         """The value then, or None."""
-        place = self.places.get(key)
-        if place is None or math.isnan(self.values[place]):
+        index = self.indexes.get(key)
+        if index is None or math.isnan(self.values[index]):
             return None
-        return self.values[place]
+        return self.values[index]
 
 
 class ValueHistory(msgspec.Struct, frozen=True, kw_only=True):

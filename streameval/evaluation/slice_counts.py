@@ -90,7 +90,7 @@ class _Cells:
             before, self.numbers = self.numbers, _Numbers()
             renamed: dict[int, int] = {}
             for cell, number in before.items():
-                settled = Cell(folding.settled(cell.labels), cell.start)
+                settled = Cell(folding.resolve(cell.labels), cell.start)
                 renamed[number] = self.numbers.setdefault(settled, number)
             self.table.rename({old: new for old, new in renamed.items() if old != new})
         for cell, number in sorted(self.numbers.items(), key=lambda pair: pair[0].labels):

@@ -28,7 +28,7 @@ _SPANS: Final = Variable(
     "span",
     "Span of the mean before each point.",
     ("5m", "15m", "1h", "6h", "1d"),
-    chosen="1h",
+    selected="1h",
 )
 _OVER: Final = Variable(
     "over",
@@ -155,9 +155,9 @@ class _MetricBoards:
             values = f"label_values({PREFIX}{family}{{{JOBS}}}, ${{label}})"
             compared, control = self._control or (labels[0], None)
             chosen = compared if compared in labels else labels[0]
-            yield Variable("label", "The label to compare.", labels, chosen=chosen)
+            yield Variable("label", "The label to compare.", labels, selected=chosen)
             yield Variable("variant", "The values of the label to show.", values, many=True)
-            yield Variable("control", "The value to compare with.", values, chosen=control)
+            yield Variable("control", "The value to compare with.", values, selected=control)
         if self._names.cutoffs:
             yield Variable("k", "Cut-offs.", self._names.cutoffs, many=True)
         yield _SPANS

@@ -94,10 +94,10 @@ def _variable(variable: Variable) -> dict[str, Any]:
         entry |= {"type": "query", "query": query, "datasource": _SOURCE}
         entry |= {"refresh": 2, "regex": "", "sort": 1}
         entry |= {"allValue": ".*"} if variable.many else {}
-        if variable.chosen is not None:
-            entry["current"] = _choice(variable.chosen)
+        if variable.selected is not None:
+            entry["current"] = _choice(variable.selected)
         return entry
-    chosen = variable.chosen or variable.values[0]
+    chosen = variable.selected or variable.values[0]
     entry |= {"query": ",".join(variable.values), "type": "textbox" if variable.free else "custom"}
     if variable.free:
         return {**entry, "query": chosen, "current": _choice(chosen)}

@@ -16,7 +16,7 @@ from streameval.config import Config, load
 from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.config.pipeline import with_saved_depth
 from streameval.decoding.fields import EventFields
-from streameval.engine.analysis import KeptFamily
+from streameval.engine.analysis import CountedFamily
 from streameval.engine.windows.times import (
     HOUR,
     SECOND,
@@ -41,7 +41,7 @@ def _config(*tables: MetricOptions, **changed: Any) -> Config:
     return Config(source=SimulatorOptions(), metric=list(tables), **(usual | changed))
 
 
-def _summary(group: KeptFamily) -> tuple[str, tuple[str, ...], list[str], list[str]]:
+def _summary(group: CountedFamily) -> tuple[str, tuple[str, ...], list[str], list[str]]:
     metrics = [metric.text for metric in group.metrics]
     return group.name, group.dimensions, metrics, [span_text(span) for span in group.spans]
 

@@ -299,7 +299,7 @@ def _content(views: FamilyView) -> Content:
 
 def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
     """The content of an accumulator for each slice, with labels folded as in the view."""
-    kept = [value.kept for value in views.folding.values]
+    kept = [value.retained for value in views.folding.values]
     apart: defaultdict[tuple[str, ...], list[Logged]] = defaultdict(list)
     for time, (variant, country) in log:
         pairs = zip((country, variant), kept, strict=True)

@@ -19,7 +19,7 @@ from streameval.accumulator.kinds.experiment import (
 )
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import Expected, Kept, KeptFamily, Problem
+from streameval.engine.analysis import CountedFamily, CountedSetup, Expected, Problem
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import NOT_VALUES
 from streameval.events.errors import ConfigError, unknown_name_problem
@@ -228,7 +228,7 @@ def judged_metric(metric: Metric) -> Judged:
     return Judged(metric.text, metric.definition.higher_is_better, counted)
 
 
-def experiment_problems(experiment: Experiment, stored: Kept) -> Iterator[Problem]:
+def experiment_problems(experiment: Experiment, stored: CountedSetup) -> Iterator[Problem]:
     """An experiment without intervals, with an unknown label, or that contradicts itself."""
     if stored.intervals is None:
         yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."
@@ -253,7 +253,7 @@ def experiment_problems(experiment: Experiment, stored: Kept) -> Iterator[Proble
         yield f"experiment.{error.key}", error.problem
 
 
-def needs(experiment: Experiment, family: KeptFamily) -> list[ExperimentNeed]:
+def needs(experiment: Experiment, family: CountedFamily) -> list[ExperimentNeed]:
     """What a family with the variants of an experiment keeps: their users, which are checked.
 
     If pre-experiment data adjusts its values, the days before it: no segment divides them.

@@ -20,8 +20,8 @@ from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.engine.analysis import (
     Analysis,
+    CountedSetup,
     Gauge,
-    Kept,
     Moment,
     Problem,
     ReaderContext,
@@ -55,7 +55,7 @@ class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     at_most: float | None = None
 
 
-def gap_problems(gaps: Sequence[GapOptions], stored: Kept) -> Iterator[Problem]:
+def gap_problems(gaps: Sequence[GapOptions], stored: CountedSetup) -> Iterator[Problem]:
     """A gap without intervals, by an unknown label, without a mean to compare, or twice."""
     if stored.intervals is None:
         yield "gap", "a gap needs intervals; add intervals = { confidence = 0.95 }."

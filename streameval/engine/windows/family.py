@@ -117,7 +117,7 @@ class PendingCounts:
         if not len(events.batch):
             return
         spec = families[0].spec
-        # The slice of each event, after the moves of those that are folded by it.
+        # The slice of each event, after the renames of those that are folded by it.
         if not spec.columns or events.dimensions is None:
             slices = np.full(edges[-1], self._slices.number(()))
         else:
@@ -128,8 +128,8 @@ class PendingCounts:
         if self._table is None:
             self._table = spec.table.empty()
         lengths = np.diff(edges)
-        owners = np.repeat(np.arange(len(families)), lengths)
-        panes = self._pane_numbers(families, owners, events.starts)
+        family_of = np.repeat(np.arange(len(families)), lengths)
+        panes = self._pane_numbers(families, family_of, events.starts)
         cells = slices + (panes << _SLICE_BITS)
         self._table.count(events.batch, cells, events.times, values)
         known = len(self._slices.labels)
@@ -138,12 +138,12 @@ class PendingCounts:
                 family.activity.add_part(self._activity, at * self._width, (at + 1) * self._width)
             self._activity, self._width = SliceActivity(), 2 * known
         numbers = [self._families.setdefault(each, len(self._families)) for each in families]
-        self._activity.count(np.array(numbers)[owners] * self._width + slices, events.seen)
+        self._activity.count(np.array(numbers)[family_of] * self._width + slices, events.seen)
         for family, length in zip(families, lengths.tolist(), strict=True):
             if length:
                 family.version = next_version()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Move all counts to the panes that they belong to now."""
         numbers, table = self._numbers, self._table
         families, activity, width = self._families, self._activity, self._width
@@ -161,24 +161,26 @@ class PendingCounts:
         targets = {at: family.table_at(pane) for (family, pane), at in first.items()}
         table.distribute(_SLICE_BITS, targets)
         users = {family: family.own_users() for family in families}
-        owners = {at: users[family] for (family, _), at in first.items()}
-        named = {at: owner for at, owner in owners.items() if owner is not None}
+        users_at = {at: users[family] for (family, _), at in first.items()}
+        named = {
+            at: family_users for at, family_users in users_at.items() if family_users is not None
+        }
         if named:
             add_users(table, _SLICE_BITS, named)
         for family in families:
             family.join_closed()
 
     def _pane_numbers(
-        self, families: Sequence[Family], owners: IntArray, starts: IntArray | None
+        self, families: Sequence[Family], family_of: IntArray, starts: IntArray | None
     ) -> IntArray:
-        """The number of each event's pane, until the next `settle`."""
-        distinct, of_event = np.array([PAST]), np.zeros(owners.size, np.int64)
+        """The number of each event's pane, until the next `flush`."""
+        distinct, of_event = np.array([PAST]), np.zeros(family_of.size, np.int64)
         if starts is not None and families[0].spec.spans:
             distinct, of_event = place_values(starts)
-        panes, of_event = place_values(owners * distinct.size + of_event)
+        panes, of_event = place_values(family_of * distinct.size + of_event)
         of_families, of_panes = np.divmod(panes, distinct.size)
         keys = zip(
-            [families[owner] for owner in of_families.tolist()],
+            [families[index] for index in of_families.tolist()],
             distinct[of_panes].tolist(),
             strict=True,
         )
@@ -240,7 +242,7 @@ class FamilyCopy(NamedTuple):
 
     Attributes:
         panes: tables by pane; the same objects until they change.
-        kept: how far back from the clock panes are kept, microseconds.
+        retention: time back from the clock for which panes are retained, microseconds.
         clock: of the partition, microseconds; None before the first.
         slices: numbers of the slices.
         users: the users over the lifetime; None if users are not kept.
@@ -250,7 +252,7 @@ class FamilyCopy(NamedTuple):
     panes: Mapping[Pane, Table]
     folding: Folding
     activity: SliceActivity
-    kept: int
+    retention: int
     clock: int | None
     slices: Slices
     users: UsersCopy | None = None
@@ -270,7 +272,7 @@ class Family:
     `advance`, the content depends on the events and the clock only.
 
     Attributes:
-        kept: how far back from the clock panes are kept, microseconds; 0 without windows.
+        retention: time back from the clock for which panes are retained, µs; 0 without windows.
         version: changes whenever the content does.
         activity: of slices, without what is pending.
     """
@@ -280,10 +282,10 @@ class Family:
         self._counting = counting
         self._slices = counting.slices(spec.name)
         self.windowing = msgspec.structs.replace(windowing, spans=spec.spans)
-        self.kept = self.windowing.kept if spec.spans else 0
+        self.retention = self.windowing.retention if spec.spans else 0
         self.version = next_version()
         self.folding = Folding(spec.folding, len(spec.columns))
-        self._folded = self.folding.copy()
+        self._copied_folding = self.folding.copy()
         self.activity = SliceActivity()
         self._assigner = SliceAssigner(self.folding, self._slices)
         self._panes: dict[Pane, Table] = {}
@@ -291,7 +293,7 @@ class Family:
         plan = spec.table.plan
         self._users = FamilyUsers(spec.table) if plan.at("lifetime").specs else None
         self._pending = counting.pending(spec.name)
-        self._fine = self._kept = PAST
+        self._fine = self._retained_from = PAST
         self._changed: set[Pane] = set()
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
@@ -300,8 +302,8 @@ class Family:
 
     def assign(self, raws: Sequence[Labels]) -> IntArray:
         """The slices of events with these label values, in the order of the log."""
-        numbers, moves = self._assigner.assign(raws)
-        self._move(moves)
+        numbers, renames = self._assigner.assign(raws)
+        self._rename(renames)
         return numbers
 
     def advance(self, clock: int) -> None:
@@ -316,12 +318,12 @@ class Family:
             return
         self.clock = clock
         limits = borders(self.windowing, clock)
-        if limits == (self._kept, self._fine):
+        if limits == (self._retained_from, self._fine):
             return
-        last = self._kept if limits.fine == PAST else self._fine
-        newest = limits.kept if limits.fine == PAST else limits.fine
+        last = self._retained_from if limits.fine == PAST else self._fine
+        newest = limits.retained_from if limits.fine == PAST else limits.fine
         hour = last // HOUR != newest // HOUR
-        self._kept, self._fine = limits
+        self._retained_from, self._fine = limits
         self.version = next_version()
         moving: defaultdict[Pane, list[Table]] = defaultdict(list)
         for pane in sorted(self._panes.keys() - {PAST_PANE}):
@@ -353,7 +355,7 @@ class Family:
         """Add these panes to `PAST_PANE`: their events come from the future."""
         if not starts:
             return
-        self._pending.settle()
+        self._pending.flush()
         panes = {Pane(self.windowing.pane, start) for start in starts} & self._panes.keys()
         if panes:
             self._pane(PAST_PANE).add(*(self._panes.pop(pane) for pane in sorted(panes)))
@@ -386,9 +388,9 @@ class Family:
         missing = {name for name in loaded if not name.startswith(PRE_PERIOD_PREFIX)}
         if missing:
             expected = tuple(table.statistics)
-            found_names = tuple(name for name in expected if name not in missing)
-            raise UnlikeStateError(f"statistics of {self.spec.name}", expected, found_names)
-        self._pending.settle()
+            present_names = tuple(name for name in expected if name not in missing)
+            raise UnlikeStateError(f"statistics of {self.spec.name}", expected, present_names)
+        self._pending.flush()
         table.distribute(_SLICE_BITS, {0: self._pane(target)})
         if (users := self.own_users()) is not None:
             add_users(table, _SLICE_BITS, {0: users})
@@ -401,22 +403,22 @@ class Family:
 
     def copied(self) -> FamilyCopy:
         """A copy for readers; unchanged panes are the same objects as before."""
-        self._pending.settle()
+        self._pending.flush()
         panes = dict(self._panes)
         if not self._counting.frozen:
             self._copies = {at: table.copied(self._copies.get(at)) for at, table in panes.items()}
             panes = {pane: table for pane, (_, table) in self._copies.items()}
-        if self._folded.version != self.folding.version:
-            self._folded = self.folding.copy()
-        activity, folding = self.activity.copy(), self._folded
+        if self._copied_folding.version != self.folding.version:
+            self._copied_folding = self.folding.copy()
+        activity, folding = self.activity.copy(), self._copied_folding
         users = None if self._users is None else self._users.copied(frozen=self._counting.frozen)
         return FamilyCopy(
-            self.version, panes, folding, activity, self.kept, self.clock, self._slices, users
+            self.version, panes, folding, activity, self.retention, self.clock, self._slices, users
         )
 
     def sections(self) -> list[Section]:
         """The content as sections, sorted by name; equal content gives equal bytes."""
-        self._pending.settle()
+        self._pending.flush()
         name = self.spec.name
         sections = [Section(f"{name}/{_META}", self.version, self._meta)]
         tables = dict(self._panes)
@@ -457,7 +459,7 @@ class Family:
             UnlikeInputsError: a statistic had other inputs.
             UnlikeStateError: their panes have another size.
         """
-        self._pending.settle()
+        self._pending.flush()
         family = Family(self.spec, self.windowing, self._counting)
         family._empty_unlike = empty_unlike
         loaded = {name: self._frozen[name] for name in unchanged}
@@ -523,18 +525,18 @@ class Family:
         loaded = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
         for labels in () if self.folding.admit_apart(loaded) else loaded:
             admitted = self.folding.admit(labels)
-            self._move(self._slices.moves({**admitted.moves, labels: admitted.key}))
+            self._rename(self._slices.by_number({**admitted.renames, labels: admitted.key}))
 
-    def _move(self, moves: Mapping[int, int]) -> None:
-        if not moves:
+    def _rename(self, renames: Mapping[int, int]) -> None:
+        if not renames:
             return
-        self._pending.settle()
+        self._pending.flush()
         for pane, table in [*self._panes.items()]:
-            if not moves.keys().isdisjoint(table.cells.tolist()):
-                self._pane(pane).rename(moves)
+            if not renames.keys().isdisjoint(table.cells.tolist()):
+                self._pane(pane).rename(renames)
         if (users := self.own_users()) is not None:
-            users.rename(moves)
-        self.activity.move(moves)
+            users.rename(renames)
+        self.activity.rename(renames)
         self.version = next_version()
 
     def own_users(self) -> FamilyUsers | None:
@@ -544,7 +546,7 @@ class Family:
         return self._users
 
     def target(self, start: int) -> Pane:
-        """The pane that takes the events of one that begins here, at the current clock."""
+        """The pane that takes the events of a pane with this start, at the current clock."""
         return self._target(Pane(self.windowing.pane, start))
 
     def table_at(self, pane: Pane) -> Table:
@@ -567,7 +569,7 @@ class Family:
         return first
 
     def _target(self, pane: Pane) -> Pane:
-        if pane.start < self._kept or pane.start == PAST:
+        if pane.start < self._retained_from or pane.start == PAST:
             return PAST_PANE
         if pane.start < self._fine and pane.size < HOUR:
             return Pane(HOUR, pane.start // HOUR * HOUR)
@@ -587,8 +589,8 @@ class Family:
         copy = table.copy()
         return self._dumped(copy, copy.cells.tolist())
 
-    def _copied_users(self, here: FamilyUsers) -> Callable[[], Iterator[bytes]]:
-        by_user = dict(here.copied().by_user)
+    def _copied_users(self, users: FamilyUsers) -> Callable[[], Iterator[bytes]]:
+        by_user = dict(users.copied().by_user)
         undivided = [
             name
             for name, each in by_user.items()

@@ -1,4 +1,4 @@
-"""Label values: which have series of their own, which are folded, and when each was seen.
+"""Label values: those with series of their own, those that are folded, and their last events.
 
 This depends on the set of values, never on their order, so partitions, replicas and files agree.
 """
@@ -23,7 +23,7 @@ Labels: TypeAlias = tuple[str, ...]
 """Values of the dimensions of one slice."""
 
 FoldingState: TypeAlias = tuple[list[tuple[int | None, list[str]]], tuple[int | None, list[Labels]]]
-"""Edge and kept values of each dimension, then of the combinations."""
+"""Edge and retained values of each dimension, then of the combinations."""
 
 ActivityState: TypeAlias = list[tuple[Labels, int | None, int]]
 """Label values, latest event time and number of events of each slice."""
@@ -32,7 +32,7 @@ OTHER: Final = "__other__"
 """Label value under which folded values are counted."""
 
 NOT_VALUES: Final = frozenset({OTHER, MISSING_LABEL})
-"""Label values that stand for others or for none, so that they are shown and never judged."""
+"""Label values that stand for others or for none, so that they are exported and never judged."""
 
 _CACHED: Final = 4_096
 """Combinations of raw values whose slice is cached; the cache is then cleared."""
@@ -46,32 +46,32 @@ class Cap(Generic[T]):
     """Keeps the values with the smallest hashes; a value once folded stays folded.
 
     Attributes:
-        kept: value -> hash.
+        retained: value -> hash.
         edge: smallest hash ever folded; None before the first.
     """
 
-    __slots__ = ("edge", "kept", "size")
+    __slots__ = ("edge", "retained", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.kept: dict[T, int] = {}
+        self.retained: dict[T, int] = {}
         self.edge: int | None = None
 
     def add(self, value: T) -> Sequence[T]:
-        """Add a value that is not kept; returns the values folded by it, possibly itself."""
+        """Add a value that is not retained; returns the values folded by it, possibly itself."""
         hashed = _hash(value)
         if self.edge is not None and hashed >= self.edge:
             return (value,)
-        self.kept[value] = hashed
-        return self._shrink() if len(self.kept) > self.size else ()
+        self.retained[value] = hashed
+        return self._shrink() if len(self.retained) > self.size else ()
 
     def has_room(self, values: Collection[T]) -> bool:
-        """True if these values, none of which is kept, can be kept without folding any."""
-        return self.edge is None and len(self.kept) + len(values) <= self.size
+        """True if these values, none of which is retained, fit without folding any."""
+        return self.edge is None and len(self.retained) + len(values) <= self.size
 
     def merge(self, other: Cap[T]) -> None:
         """Merge another cap, as if this one had seen the values of both."""
-        self.kept |= other.kept
+        self.retained |= other.retained
         edges = [edge for edge in (self.edge, other.edge) if edge is not None]
         if edges:
             self._fold_from(min(edges))
@@ -80,17 +80,17 @@ class Cap(Generic[T]):
     def copy(self) -> Cap[T]:
         """An independent copy."""
         copy: Cap[T] = Cap(self.size)
-        copy.kept, copy.edge = self.kept.copy(), self.edge
+        copy.retained, copy.edge = self.retained.copy(), self.edge
         return copy
 
     def state(self) -> list[Any]:
-        """The edge and the sorted kept values."""
-        return [self.edge, sorted(self.kept)]
+        """The edge and the sorted retained values."""
+        return [self.edge, sorted(self.retained)]
 
     def load(self, edge: int | None, values: Iterable[T]) -> None:
         """Replace the content with the output of `state`."""
         self.edge = edge
-        self.kept = {value: _hash(value) for value in values}
+        self.retained = {value: _hash(value) for value in values}
         if edge is not None:
             self._fold_from(edge)
         self._shrink()
@@ -98,16 +98,16 @@ class Cap(Generic[T]):
     def _shrink(self) -> Sequence[T]:
         """Fold values until `size` remain; returns them."""
         folded: list[T] = []
-        while len(self.kept) > self.size:
-            folded += self._fold_from(max(self.kept.values()))
+        while len(self.retained) > self.size:
+            folded += self._fold_from(max(self.retained.values()))
         return folded
 
     def _fold_from(self, edge: int) -> list[T]:
         """Fold the values with hashes from `edge` on."""
         self.edge = edge
-        folded = sorted(value for value, hashed in self.kept.items() if hashed >= edge)
+        folded = sorted(value for value, hashed in self.retained.items() if hashed >= edge)
         for value in folded:
-            del self.kept[value]
+            del self.retained[value]
         return folded
 
 
@@ -134,13 +134,13 @@ class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
         cap: most values of each dimension, besides named values and `__missing__`.
         named: for each dimension, values that are never folded.
         max_series: most combinations, besides those of named values only.
-        kept: dimensions whose values are all named; a folded combination keeps its value of these.
+        preserved: dimensions whose values are all named; folded combinations keep these values.
     """
 
     cap: int = LABEL_CAP
     named: tuple[frozenset[str], ...] = ()
     max_series: int = MAX_SERIES
-    kept: frozenset[int] = frozenset()
+    preserved: frozenset[int] = frozenset()
 
 
 class Admitted(NamedTuple):
@@ -148,25 +148,25 @@ class Admitted(NamedTuple):
 
     Attributes:
         key: its slice.
-        moves: slices folded by it -> the slice that takes their content.
+        renames: slices folded by it -> the slice that takes their content.
         stale: whether earlier combinations may belong to other slices now.
     """
 
     key: Labels
-    moves: Mapping[Labels, Labels]
+    renames: Mapping[Labels, Labels]
     stale: bool
 
 
 class Folding:
-    """Which label values and combinations are kept apart, and which slice takes the others.
+    """The label values and combinations with slices of their own, and the slice of the others.
 
-    The kept values of a dimension depend on the set of values only. The kept combinations may
+    The retained values of a dimension depend on their set only. The retained combinations may
     depend on the order of the log, since a combination goes when one of its values is folded; they
     never depend on batches.
 
     Attributes:
-        values: kept values of each dimension, without those that are never folded.
-        series: kept combinations, in the same order.
+        values: retained values of each dimension, without those that are never folded.
+        series: retained combinations, in the same order.
     """
 
     def __init__(self, options: FoldingOptions, dimensions: int) -> None:
@@ -186,55 +186,55 @@ class Folding:
     def version(self) -> tuple[tuple[int | None, int], ...]:
         """Changes whenever the content does."""
         # While all edges stay, caps only grow.
-        sizes = [(cap.edge, len(cap.kept)) for cap in self.values]
-        return (*sizes, (self.series.edge, len(self.series.kept)))
+        sizes = [(cap.edge, len(cap.retained)) for cap in self.values]
+        return (*sizes, (self.series.edge, len(self.series.retained)))
 
     def admit(self, raw: Labels) -> Admitted:
         """Add a combination; what it folds stays folded."""
-        moves: dict[Labels, Labels] = {}
+        renames: dict[Labels, Labels] = {}
         stale = False
         for dimension, (value, fixed, cap) in enumerate(
             zip(raw, self._fixed, self.values, strict=True)
         ):
-            if value not in cap.kept and value not in fixed:
+            if value not in cap.retained and value not in fixed:
                 for folded in cap.add(value):
                     stale = stale or folded != value
-                    self._fold_value(dimension, folded, moves)
-        key = self._admit_combination(self._by_values(raw), moves)
-        return Admitted(key, moves, stale or bool(moves))
+                    self._fold_value(dimension, folded, renames)
+        key = self._admit_combination(self._by_values(raw), renames)
+        return Admitted(key, renames, stale or bool(renames))
 
     def admit_apart(self, raws: Collection[Labels]) -> bool:
         """Add combinations if all of them can be slices of their own; otherwise change nothing."""
         series = self.series
-        new = {raw for raw in raws if raw not in series.kept and not self._never_folds(raw)}
+        new = {raw for raw in raws if raw not in series.retained and not self._never_folds(raw)}
         added: list[tuple[Cap[Any], set[Any]]] = [
-            (cap, {raw[dimension] for raw in raws}.difference(fixed, cap.kept))
+            (cap, {raw[dimension] for raw in raws}.difference(fixed, cap.retained))
             for dimension, (fixed, cap) in enumerate(zip(self._fixed, self.values, strict=True))
         ]
         added.append((series, new))
         if not all(cap.has_room(values) for cap, values in added):
             return False
         for cap, values in added:
-            cap.kept.update((value, _hash(value)) for value in values)
+            cap.retained.update((value, _hash(value)) for value in values)
         return True
 
-    def settled(self, key: Labels) -> Labels:
-        """The slice of a combination that was admitted here or in a merged folding."""
+    def resolve(self, key: Labels) -> Labels:
+        """The slice of a combination that was admitted in this or a merged folding."""
         slice_labels = self._by_values(key)
-        kept = slice_labels in self.series.kept or self._never_folds(slice_labels)
-        return slice_labels if kept else self._folded(slice_labels)
+        has_series = slice_labels in self.series.retained or self._never_folds(slice_labels)
+        return slice_labels if has_series else self._overflow(slice_labels)
 
     def merged(self, others: Iterable[Folding]) -> Folding:
         """The folding of several partitions together, in any order."""
         sources = (self, *others)
         together = Folding(self._options, len(self._all))
         for source in sources:
-            for mine, theirs in zip(together.values, source.values, strict=True):
-                mine.merge(theirs)
+            for cap, other in zip(together.values, source.values, strict=True):
+                cap.merge(other)
         for source in sources:
             series: Cap[Labels] = Cap(self._options.max_series)
-            settled = map(together._by_values, source.series.kept)
-            apart = (key for key in settled if not together._never_folds(key))
+            resolved = map(together._by_values, source.series.retained)
+            apart = (key for key in resolved if not together._never_folds(key))
             series.load(source.series.edge, apart)
             together.series.merge(series)
         return together
@@ -257,49 +257,51 @@ class Folding:
             ValueError: it has another number of dimensions.
         """
         values, (edge, combinations) = state
-        for cap, (own_edge, kept) in zip(self.values, values, strict=True):
-            cap.load(own_edge, kept)
+        for cap, (own_edge, retained) in zip(self.values, values, strict=True):
+            cap.load(own_edge, retained)
         if any(len(labels) != len(self._all) for labels in combinations):
             raise ValueError("a combination has another number of values")
         self.series.load(edge, combinations)
 
     def _by_values(self, raw: Labels) -> Labels:
         columns = zip(raw, self._fixed, self.values, strict=True)
-        return tuple([v if v in cap.kept or v in fixed else OTHER for v, fixed, cap in columns])
+        return tuple([v if v in cap.retained or v in fixed else OTHER for v, fixed, cap in columns])
 
     def _never_folds(self, key: Labels) -> bool:
         for value, fixed in zip(key, self._fixed, strict=True):
             if value == OTHER or value not in fixed:
-                return key == self._folded(key)
+                return key == self._overflow(key)
         return True
 
-    def _folded(self, key: Labels) -> Labels:
+    def _overflow(self, key: Labels) -> Labels:
         """The slice of a combination above the cap."""
-        kept = self._options.kept
-        if not kept:
+        preserved = self._options.preserved
+        if not preserved:
             return self._all
-        return tuple([value if dimension in kept else OTHER for dimension, value in enumerate(key)])
+        return tuple(
+            [value if dimension in preserved else OTHER for dimension, value in enumerate(key)]
+        )
 
-    def _admit_combination(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
-        if key in self.series.kept or self._never_folds(key):
+    def _admit_combination(self, key: Labels, renames: dict[Labels, Labels]) -> Labels:
+        if key in self.series.retained or self._never_folds(key):
             return key
         for folded in self.series.add(key):
             if folded != key:
-                _move(moves, folded, self._folded(folded))
-        return key if key in self.series.kept else self._folded(key)
+                _add_rename(renames, folded, self._overflow(folded))
+        return key if key in self.series.retained else self._overflow(key)
 
-    def _fold_value(self, dimension: int, value: str, moves: dict[Labels, Labels]) -> None:
-        for key in sorted(key for key in self.series.kept if key[dimension] == value):
-            del self.series.kept[key]
+    def _fold_value(self, dimension: int, value: str, renames: dict[Labels, Labels]) -> None:
+        for key in sorted(key for key in self.series.retained if key[dimension] == value):
+            del self.series.retained[key]
             target = (*key[:dimension], OTHER, *key[dimension + 1 :])
-            _move(moves, key, self._admit_combination(target, moves))
+            _add_rename(renames, key, self._admit_combination(target, renames))
 
 
-def _move(moves: dict[Labels, Labels], old: Labels, new: Labels) -> None:
-    for source, target in moves.items():
+def _add_rename(renames: dict[Labels, Labels], old: Labels, new: Labels) -> None:
+    for source, target in renames.items():
         if target == old:
-            moves[source] = new
-    moves[old] = new
+            renames[source] = new
+    renames[old] = new
 
 
 class Slices:
@@ -332,12 +334,12 @@ class Slices:
         """Numbers, sorted by their label values."""
         return sorted(numbers, key=self.labels.__getitem__)
 
-    def moves(self, moves: Mapping[Labels, Labels]) -> dict[int, int]:
-        """The same moves by number, without those to the same slice."""
-        return {self.number(old): self.number(new) for old, new in moves.items() if old != new}
+    def by_number(self, renames: Mapping[Labels, Labels]) -> dict[int, int]:
+        """The same renames by number, without those to the same slice."""
+        return {self.number(old): self.number(new) for old, new in renames.items() if old != new}
 
 
-_NO_MOVES: Final[Mapping[int, int]] = MappingProxyType({})
+_NO_RENAMES: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class SliceAssigner:
@@ -355,13 +357,13 @@ class SliceAssigner:
         try:
             numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, len(raws))
         except KeyError:
-            moves: dict[Labels, Labels] = {}
-            numbers = np.array(self._admitted(raws, moves), np.int64)
-            by_number = self._slices.moves(moves)
+            renames: dict[Labels, Labels] = {}
+            numbers = np.array(self._admitted(raws, renames), np.int64)
+            by_number = self._slices.by_number(renames)
             return rename_slices(numbers, by_number), by_number
-        return numbers, _NO_MOVES
+        return numbers, _NO_RENAMES
 
-    def _admitted(self, raws: Sequence[Labels], moves: dict[Labels, Labels]) -> list[int]:
+    def _admitted(self, raws: Sequence[Labels], renames: dict[Labels, Labels]) -> list[int]:
         """The slices of events that may have new combinations."""
         numbers_of, numbers = self._known, list[int]()
         new = dict.fromkeys(raw for raw in raws if raw not in numbers_of)
@@ -374,9 +376,9 @@ class SliceAssigner:
                 admitted = self._folding.admit(raw)
                 if admitted.stale or len(numbers_of) >= _CACHED:
                     numbers_of.clear()
-                for old, target in moves.items():
-                    moves[old] = admitted.moves.get(target, target)
-                moves |= admitted.moves
+                for old, target in renames.items():
+                    renames[old] = admitted.renames.get(target, target)
+                renames |= admitted.renames
                 numbers_of[raw] = self._slices.number(admitted.key)
             numbers.append(numbers_of[raw])
         return numbers
@@ -397,12 +399,12 @@ def labels_at(dimensions: Sequence[Labels], columns: Sequence[int]) -> Sequence[
     return list(map(itemgetter(*columns) if len(columns) > 1 else itemgetter(only), dimensions))
 
 
-def rename_slices(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
+def rename_slices(numbers: NDArray[np.int64], renames: Mapping[int, int]) -> NDArray[np.int64]:
     """Numbers of slices after some were folded."""
-    if not moves:
+    if not renames:
         return numbers
     table = np.arange(int(numbers.max(initial=0)) + 1)
-    for old, new in moves.items():
+    for old, new in renames.items():
         if old < len(table):
             table[old] = new
     return table[numbers]
@@ -431,18 +433,18 @@ class SliceActivity:
         self._events[: events.size] += events
         np.maximum(self._latest[: events.size], latest, out=self._latest[: events.size])
 
-    def add(self, other: SliceActivity, moves: Mapping[int, int]) -> None:
+    def add(self, other: SliceActivity, renames: Mapping[int, int]) -> None:
         """Add another one, after moving its slices."""
         numbers = other.numbers
-        goals = rename_slices(numbers, moves)
+        goals = rename_slices(numbers, renames)
         self._grow(int(goals.max(initial=-1)) + 1)
         np.add.at(self._events, goals, other._events[numbers])
         np.maximum.at(self._latest, goals, other._latest[numbers])
 
-    def move(self, moves: Mapping[int, int]) -> None:
+    def rename(self, renames: Mapping[int, int]) -> None:
         """Merge folded slices into others."""
         moved = SliceActivity()
-        moved.add(self, moves)
+        moved.add(self, renames)
         self._events, self._latest = moved._events, moved._latest
 
     def copy(self) -> SliceActivity:

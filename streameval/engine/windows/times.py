@@ -1,4 +1,4 @@
-"""Event time: panes, the windows made of them, and how long panes are kept."""
+"""Event time: panes, the windows made of them, and the retention of panes."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
         return dict(self.names).get(span) or span_text(span)
 
     @property
-    def kept(self) -> int:
+    def retention(self) -> int:
         """The time back from the clock for which panes are retained."""
         return (self.spans[-1] if self.spans else 0) + self.lateness
 
@@ -157,9 +157,9 @@ IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
 
 
 class Borders(NamedTuple):
-    """Before `kept`, event time is in no pane; before `fine`, by the hour. Microseconds."""
+    """Before `retained_from`, event time has no pane; before `fine`, by the hour. Microseconds."""
 
-    kept: int
+    retained_from: int
     fine: int
 
 
@@ -169,23 +169,23 @@ def alignment(span: int, pane: int) -> int:
 
 
 def borders(windowing: Windowing, clock: int) -> Borders:
-    """Which panes are kept at this clock, and from where on by the hour.
+    """The panes that are retained at this clock, and those that are retained by the hour.
 
     If any window is longer than FINE, whole hours are dropped. Without windows no pane is kept.
     As the clock advances, both borders only move forward.
     """
     if not windowing.spans:
         return Borders(-PAST - 1, PAST)
-    kept = kept_from(clock, windowing)
+    oldest = retained_from(clock, windowing)
     if alignment(windowing.spans[-1], windowing.pane) == windowing.pane:
-        return Borders(kept, PAST)
-    return Borders(kept, (clock - FINE - windowing.lateness) // windowing.pane * windowing.pane)
+        return Borders(oldest, PAST)
+    return Borders(oldest, (clock - FINE - windowing.lateness) // windowing.pane * windowing.pane)
 
 
-def kept_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
+def retained_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
     """The late rule: at this clock, an event before the result is late, and its pane not kept."""
     size = alignment(windowing.spans[-1], windowing.pane)
-    return (clock - windowing.kept) // size * size
+    return (clock - windowing.retention) // size * size
 
 
 class Pane(NamedTuple):
@@ -313,6 +313,6 @@ def assign_panes(
     starts = times // windowing.pane * windowing.pane
     if not windowing.spans:
         return starts, np.zeros(len(times), dtype=np.bool_)
-    too_late = times < kept_from(clocks, windowing)
+    too_late = times < retained_from(clocks, windowing)
     starts[too_late] = PAST
     return starts, too_late

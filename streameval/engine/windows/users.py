@@ -65,23 +65,23 @@ class FamilyUsers:
         self._changed.add(day)
         return self.days[day]
 
-    def rename(self, moves: Mapping[int, int]) -> None:
+    def rename(self, renames: Mapping[int, int]) -> None:
         """Give slices other numbers; slices with the same new number are summed."""
         for table in self.days.values():
-            if not moves.keys().isdisjoint(table.cells.tolist()):
-                table.rename(moves)
+            if not renames.keys().isdisjoint(table.cells.tolist()):
+                table.rename(renames)
         for statistic in self.by_user.values():
-            if not moves.keys().isdisjoint(statistic.cells.tolist()):
-                statistic.rename(moves)
+            if not renames.keys().isdisjoint(statistic.cells.tolist()):
+                statistic.rename(renames)
                 self.version = next_version()
         self.sum_up_days()
 
     def copy(self) -> FamilyUsers:
         """An independent copy."""
-        twin = FamilyUsers(self._like)
-        twin.days = {day: table.copy() for day, table in self.days.items()}
-        twin.by_user = {name: statistic.copy() for name, statistic in self.by_user.items()}
-        return twin
+        copy = FamilyUsers(self._like)
+        copy.days = {day: table.copy() for day, table in self.days.items()}
+        copy.by_user = {name: statistic.copy() for name, statistic in self.by_user.items()}
+        return copy
 
     def copied(self, *, frozen: bool = False) -> UsersCopy:
         """A copy for readers; `frozen`: whether what is here does not change any more."""
@@ -137,29 +137,29 @@ def with_users(events: Table, days: Table, by_user: Mapping[str, ByUser], plan: 
     """Events together with their users and the users' sums, for reading only."""
     table = days.empty(plan)
     statistics = {**events.copy().statistics, **days.copy().statistics, **by_user}
-    chosen = {name: statistics[name] for name in table.statistics}
-    table.set_statistics(chosen, events.events.copy())
+    selected = {name: statistics[name] for name in table.statistics}
+    table.set_statistics(selected, events.events.copy())
     return table
 
 
-def add_users(table: Table, bits: int, owners: Mapping[int, FamilyUsers]) -> None:
+def add_users(table: Table, bits: int, users_at: Mapping[int, FamilyUsers]) -> None:
     """Add what a table counted by user to the users of families.
 
-    `bits`: number of lower bits of a cell, which are its slice. `owners`: upper bits -> whose.
+    `bits`: number of lower bits of a cell, its slice. `users_at`: upper bits -> users of a family.
     """
-    indexes = {users: index for index, users in enumerate(dict.fromkeys(owners.values()))}
-    index_of = np.zeros(max(owners, default=0) + 1, np.int64)
-    index_of[[*owners]] = [indexes[users] for users in owners.values()]
+    indexes = {users: index for index, users in enumerate(dict.fromkeys(users_at.values()))}
+    index_of = np.zeros(max(users_at, default=0) + 1, np.int64)
+    index_of[[*users_at]] = [indexes[users] for users in users_at.values()]
     _add_by_day(table, bits, index_of, [*indexes])
     for name, statistic in by_user_of(table).items():
         before = [(users, users.by_user[name].version) for users in indexes]
         cells = statistic.cells
-        of_owners = index_of[cells >> bits] << bits
+        new_cells = index_of[cells >> bits] << bits
         if not (isinstance(statistic, UserSums) and statistic.is_pre_period):
-            of_owners |= cells & ((1 << bits) - 1)
+            new_cells |= cells & ((1 << bits) - 1)
         renamed: Any = statistic.copy()
-        names = zip(cells.tolist(), of_owners.tolist(), strict=True)
-        # Not that of `UserSums`: the sums of a pre-period have a cell for each owner here.
+        names = zip(cells.tolist(), new_cells.tolist(), strict=True)
+        # Not that of `UserSums`: the sums of a pre-period have a cell for each family here.
         Statistic.rename(renamed, {cell: name for cell, name in names if cell != name})
         renamed.distribute(bits, {at: users.by_user[name] for users, at in indexes.items()})
         for users, version in before:
@@ -167,8 +167,10 @@ def add_users(table: Table, bits: int, owners: Mapping[int, FamilyUsers]) -> Non
                 users.version = next_version()
 
 
-def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[FamilyUsers]) -> None:
-    """Add the sums by user group to the days of their owners."""
+def _add_by_day(
+    table: Table, bits: int, index_of: IntArray, families: Sequence[FamilyUsers]
+) -> None:
+    """Add the sums by user group to the days of their families."""
     groups = groups_of(table)
     if groups is None:
         return
@@ -178,14 +180,14 @@ def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[Fa
     )
     distinct_days = distinct(days)
 
-    def day_of_owner(cells: IntArray, days: IntArray) -> IntArray:
+    def day_of_family(cells: IntArray, days: IntArray) -> IntArray:
         day = np.searchsorted(distinct_days, days)
         return np.asarray(index_of[cells >> bits] * distinct_days.size + day)
 
-    used = distinct(day_of_owner(cells, days))
+    used = distinct(day_of_family(cells, days))
 
     def cells_by_day(cells: IntArray, days: IntArray) -> IntArray:
-        by_day = np.searchsorted(used, day_of_owner(cells, days)) << bits
+        by_day = np.searchsorted(used, day_of_family(cells, days)) << bits
         return np.asarray(by_day | (cells & ((1 << bits) - 1)))
 
     by_day = groups.empty()
@@ -195,8 +197,8 @@ def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[Fa
     events = Relation(table.events.shape)
     events.add([cells_by_day(cells, days)], [lists])
     targets = [
-        owners[owner].day(int(distinct_days[day]))
-        for owner, day in map(divmod, used.tolist(), repeat(distinct_days.size))
+        families[index].day(int(distinct_days[day]))
+        for index, day in map(divmod, used.tolist(), repeat(distinct_days.size))
     ]
     by_day.distribute(bits, {at: cast("Groups", groups_of(day)) for at, day in enumerate(targets)})
     for at, part in events.split(bits):
@@ -204,5 +206,5 @@ def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[Fa
     for day_table in targets:
         day_table.ids = one_kind("ids", table.ids, day_table.ids)
         day_table.version = next_version()
-    for users in owners:
+    for users in families:
         users.sum_up_days()

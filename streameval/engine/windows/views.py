@@ -24,7 +24,7 @@ _K = TypeVar("_K", bound=Hashable)
 _Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
 """Tables by number of the partition and pane."""
 
-_Folded: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
+_Renamed: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
 """Each table as its partition has it, and folded as all partitions together fold."""
 
 _LIFETIME: Final = 0
@@ -56,39 +56,39 @@ class RunningSum:
     to a copy of the running sum only.
     """
 
-    __slots__ = ("_empty", "_last", "_settled", "_sum", "_whole")
+    __slots__ = ("_empty", "_last", "_sum", "_summed", "_total")
 
     def __init__(self, empty: Table) -> None:
         self._empty = empty
         self._sum = empty.empty()
-        self._settled: _Parts = {}
+        self._summed: _Parts = {}
         self._last: _Parts = {}
-        self._whole = self._sum
+        self._total = self._sum
 
     def of(self, parts: _Parts) -> Table:
         """The sum of these tables, for reading only; the same object for the same tables."""
         before, self._last = self._last, parts
         steady = {key: part for key, part in parts.items() if before.get(key) is part}
         if len(steady) == len(parts) == len(before):
-            return self._whole
-        self._settle(steady)
+            return self._total
+        self._update(steady)
         moving = [part for key, part in parts.items() if key not in steady]
         if len(parts) == 1:
-            (self._whole,) = parts.values()
-            return self._whole
-        self._whole = self._sum.copy()
-        self._whole.add(*moving)
-        return self._whole
+            (self._total,) = parts.values()
+            return self._total
+        self._total = self._sum.copy()
+        self._total.add(*moving)
+        return self._total
 
-    def _settle(self, steady: _Parts) -> None:
-        removed = [part for key, part in self._settled.items() if steady.get(key) is not part]
-        added = [part for key, part in steady.items() if self._settled.get(key) is not part]
+    def _update(self, steady: _Parts) -> None:
+        removed = [part for key, part in self._summed.items() if steady.get(key) is not part]
+        added = [part for key, part in steady.items() if self._summed.get(key) is not part]
         if removed and (len(removed) > len(steady) or self._sum.reduced):
             self._sum, removed, added = self._empty.empty(), [], list(steady.values())
         for part in removed:
             self._sum.subtract(part)
         self._sum.add(*added)
-        self._settled = steady
+        self._summed = steady
 
 
 class FamilyView:
@@ -105,14 +105,14 @@ class FamilyView:
         self._slices = Slices()
         self._families: Sequence[FamilyCopy] = ()
         self._clocks: Sequence[float] = ()
-        self._tables: _Folded = {}
-        self._days: _Folded = {}
+        self._tables: _Renamed = {}
+        self._days: _Renamed = {}
         self._by_user: dict[tuple[int, str], tuple[ByUser, ByUser]] = {}
         self._nobody = by_user_of(spec.table.empty(spec.table.plan.at("lifetime")))
         self._everyone: dict[str, tuple[list[ByUser], ByUser]] = {}
-        self._whole: tuple[tuple[object, ...], Table] | None = None
+        self._lifetime: tuple[tuple[object, ...], Table] | None = None
         self._folding = Folding(spec.folding, len(spec.columns))
-        self._moves: dict[int, int] = {}
+        self._renames: dict[int, int] = {}
         self._activity = SliceActivity()
         self._sums: dict[Hashable, RunningSum] = {}
 
@@ -126,15 +126,15 @@ class FamilyView:
             self._slices = families[0].slices
             first, *others = [viewed.folding for viewed in families]
             self._folding = first.merged(others)
-        self._fold()
+        self._rename_all()
         self._activity = SliceActivity()
         for family in families:
-            self._activity.add(family.activity, self._moves)
+            self._activity.add(family.activity, self._renames)
 
     @property
-    def kept(self) -> int:
+    def retention(self) -> int:
         """The time back from the clock for which panes are retained, microseconds."""
-        return max((family.kept for family in self._families), default=0)
+        return max((family.retention for family in self._families), default=0)
 
     @property
     def folding(self) -> Folding:
@@ -147,11 +147,11 @@ class FamilyView:
         if not self._nobody:
             return table
         days = self._sum(_DAYS, plan.at("day")).of({at: day for at, (_, day) in self._days.items()})
-        by_user, cached = self._together(), self._whole
+        by_user, cached = self._together(), self._lifetime
         parts = (table, days, *by_user.values())
         if cached is None or not all(map(is_, cached[0], parts)):
-            whole = with_users(table, days, by_user, plan)
-            cached = self._whole = parts, whole
+            lifetime = with_users(table, days, by_user, plan)
+            cached = self._lifetime = parts, lifetime
         return cached[1]
 
     def values(self) -> Table:
@@ -181,8 +181,8 @@ class FamilyView:
     def panes(self) -> list[Pane]:
         """The kept panes that have begun, the newest first."""
         begun = {pane for at, pane in self._tables if pane.start <= self._clocks[at]}
-        kept = begun - {PAST_PANE}
-        return sorted(kept, key=lambda pane: (pane.size < HOUR, pane.start), reverse=True)
+        retained = begun - {PAST_PANE}
+        return sorted(retained, key=lambda pane: (pane.size < HOUR, pane.start), reverse=True)
 
     def pane(self, pane: Pane) -> Table:
         """Events of one pane; the same object until they change."""
@@ -233,11 +233,13 @@ class FamilyView:
     def _together(self) -> dict[str, ByUser]:
         """The statistics by user of all partitions; the same objects until they change."""
         for name, nobody in self._nobody.items():
-            parts = [folded for (_, of), (_, folded) in self._by_user.items() if of == name]
+            parts = [
+                of_partition for (_, of), (_, of_partition) in self._by_user.items() if of == name
+            ]
             self._everyone[name] = _merged(parts or [nobody], self._everyone.get(name))
-        return {name: whole for name, (_, whole) in self._everyone.items()}
+        return {name: total for name, (_, total) in self._everyone.items()}
 
-    def _fold(self) -> None:
+    def _rename_all(self) -> None:
         """Fold the tables of the families as all partitions together fold."""
         if self._folding_moved():
             self._tables, self._days, self._by_user = {}, {}, {}
@@ -248,35 +250,37 @@ class FamilyView:
             if (users := family.users) is not None:
                 days |= {(index, Pane(DAY, day * DAY)): sums for day, sums in users.days.items()}
                 by_user |= {(index, name): counted for name, counted in users.by_user.items()}
-        self._tables = self._folded_of(self._tables, panes)
-        self._days = self._folded_of(self._days, days)
-        self._by_user = self._folded_of(self._by_user, by_user)
+        self._tables = self._renamed_of(self._tables, panes)
+        self._days = self._renamed_of(self._days, days)
+        self._by_user = self._renamed_of(self._by_user, by_user)
 
-    def _folded_of(
+    def _renamed_of(
         self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
     ) -> dict[_K, tuple[_C, _C]]:
-        folded: dict[_K, tuple[_C, _C]] = {}
+        renamed: dict[_K, tuple[_C, _C]] = {}
         for at, part in parts.items():
             cached = before.get(at)
             same = cached is not None and cached[0] is part
-            folded[at] = cached if cached and same else (part, self._renamed(part))
-        return folded
+            renamed[at] = cached if cached and same else (part, self._renamed(part))
+        return renamed
 
     def _folding_moved(self) -> bool:
-        moves: dict[int, int] = {}
+        renames: dict[int, int] = {}
         if any(edge is not None for edge in self._folding.edges):
             # A copy: another thread may number more slices.
             labels = self._slices.labels[:]
-            moves = self._slices.moves({label: self._folding.settled(label) for label in labels})
-        moved, self._moves = moves != self._moves, moves
+            renames = self._slices.by_number(
+                {label: self._folding.resolve(label) for label in labels}
+            )
+        moved, self._renames = renames != self._renames, renames
         return moved
 
     def _renamed(self, counted: _C) -> _C:
-        if not self._moves or self._moves.keys().isdisjoint(counted.cells.tolist()):
+        if not self._renames or self._renames.keys().isdisjoint(counted.cells.tolist()):
             return counted
-        folded = counted.copy()
-        folded.rename(self._moves)
-        return folded
+        renamed = counted.copy()
+        renamed.rename(self._renames)
+        return renamed
 
 
 def _merged(
@@ -287,7 +291,7 @@ def _merged(
         return cached
     if len(parts) == 1:
         return parts, parts[0]
-    whole: Any = parts[0].empty()
+    total: Any = parts[0].empty()
     for part in parts:
-        whole.merge(part)
-    return parts, whole
+        total.merge(part)
+    return parts, total

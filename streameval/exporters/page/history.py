@@ -112,7 +112,7 @@ def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
         return panes
     key = (entry.family, entry.metric.text, entry.labels, entry.window)
     seen: list[Point] = [
-        (column.at, column.value(key), None) for column in past.seen if key in column.places
+        (column.at, column.value(key), None) for column in past.seen if key in column.indexes
     ]
     if not panes:
         return seen
@@ -136,7 +136,7 @@ def moving(past: FamilyHistory, entry: Series, clock: int, window: str) -> list[
     """
     index, panes = past.means.index(entry.metric.text), list[_Pane]()
     for pane in past.panes:
-        missing = (0.0 if pane.whole else math.nan, 0)
+        missing = (0.0 if pane.complete else math.nan, 0)
         row = pane.rows.get(entry.labels)
         total, count = missing if row is None else row[index]
         panes.append(_Pane(pane.start, pane.start + pane.size, total, count))
