@@ -23,7 +23,7 @@ from typer import Option
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.words import verdict_text
+from streameval.analyses.experiments.words import summary_lines, verdict_text
 from streameval.analyses.listed import Configuration
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
@@ -60,7 +60,7 @@ from streameval.sources.topics import Destination, publish_records
 from streameval.statistics.intervals import Intervals
 from streameval.testing.broker import Broker
 
-_METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
+_METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@5")
 # Short panes: a chart shows a line within the first minute.
 _WINDOWS: Final = WindowsOptions(spans=["1m", "5m", "1h"], lateness="10s", pane="10s")
 # Event time of the two streams runs faster: a list every 4 s, interactions up to 25 min later.
@@ -155,11 +155,14 @@ def screen() -> Iterator[Screen]:
     show = Screen(None)
     yield show
     if show.last is not None:
-        sys.stdout.write(drawn_text(table(show.last)))
+        sys.stdout.write(drawn_text(*_summaries(show.last), table(show.last)))
 
 
 class Screen:
-    """A table of the variants, redrawn with each snapshot; the addresses alone without `live`."""
+    """Addresses, summaries and a table of the variants, redrawn with each snapshot.
+
+    Without `live` it writes the addresses alone.
+    """
 
     def __init__(self, live: Live | None) -> None:
         self.address = ""
@@ -172,14 +175,22 @@ class Screen:
         addresses = [f"{name:<11} {self.address}{path}" for name, path in _PATHS.items()]
         if self._live is not None:
             # What a small terminal cuts off is at the end.
-            links, drawn = (
-                Text("\n".join(addresses)),
-                grid(table(snapshot), self._live.console.width),
-            )
-            self._live.update(Group(links, drawn, Text(_status(snapshot))), refresh=True)
+            above = Text("\n".join([*addresses, *_summaries(snapshot)]))
+            drawn = grid(table(snapshot), self._live.console.width)
+            self._live.update(Group(above, drawn, Text(_status(snapshot))), refresh=True)
         elif first:
             sys.stdout.writelines(f"{line}\n" for line in addresses)
             sys.stdout.flush()
+
+
+def _summaries(snapshot: Snapshot) -> list[str]:
+    """The verdicts about each variant in one line, and the true lifts."""
+    report = EXPERIMENTS.report_in(snapshot.findings)
+    lifts = [f"{metric} {lift}" for metric in values(snapshot) if (lift := _truth(metric))]
+    return [
+        *(summary_lines(report) if report else ()),
+        f"True lifts of {VARIANTS[-1]}: {', '.join(lifts)}.",
+    ]
 
 
 def _status(snapshot: Snapshot) -> str:
@@ -192,35 +203,34 @@ def _status(snapshot: Snapshot) -> str:
 
 
 def table(snapshot: Snapshot) -> TextTable[str]:
-    """The variants side by side, the verdicts against control, and true lifts if known."""
+    """The variants side by side, and the verdicts about treatment."""
     by_metric = values(snapshot)
     seen = {variant for variants in by_metric.values() for variant in variants}
     present = [variant for variant in VARIANTS if variant in seen]
     report = EXPERIMENTS.report_in(snapshot.findings)
-    verdicts = {(row.metric, row.variant): row for row in (report.rows if report else ())}
+    treatment = VARIANTS[-1]
+    verdicts = {
+        row.metric: row for row in (report.rows if report else ()) if row.variant == treatment
+    }
 
     def value(variant: str, metric: str) -> str:
         series = by_metric[metric].get(variant)
         return "" if series is None else figure(series.reading.value)
 
-    def verdict(variant: str, metric: str) -> str:
-        row = verdicts.get((metric, variant))
+    def verdict(metric: str) -> str:
+        row = verdicts.get(metric)
         return "" if row is None else verdict_text(row)
 
-    def tone(variant: str, metric: str) -> str:
-        row = verdicts.get((metric, variant))
+    def tone(metric: str) -> str:
+        row = verdicts.get(metric)
         return "" if row is None else row.verdict
 
     columns: list[TextColumn[str]] = [
         TextColumn("metric", str),
         *(TextColumn(variant, partial(value, variant), "right") for variant in present),
-        TextColumn("true lift", _truth, "right"),
-        *(
-            TextColumn(f"{variant} is", partial(verdict, variant), tone=partial(tone, variant))
-            for variant in present[1:]
-        ),
+        TextColumn(f"{treatment} is", verdict, tone=tone),
     ]
-    return TextTable(columns, list(by_metric), "simulated traffic, values since start")
+    return TextTable(columns, list(by_metric), "Simulated traffic, values since start")
 
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:

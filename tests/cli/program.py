@@ -154,10 +154,10 @@ def spawn(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, status, *texts)
 
 
-def in_a_terminal(*arguments: str | Path) -> str:
+def in_a_terminal(*arguments: str | Path, columns: int = 120, lines: int = 40) -> str:
     """What the program writes on a terminal, without its colours."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": str(lines)}
     shown = b""
     with subprocess.Popen(
         command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
