@@ -123,8 +123,8 @@ class Accumulator:
             a PrePeriod also keeps their pre-experiment data.
         time_zone: time zone of the days of intervals and comparisons, like "Europe/Berlin"; None
             for UTC. Counts by days of different zones do not merge.
-        needs: additional statistics of your own analyses: functions of all metrics, the limits and
-            the number of user buckets that return specifications of statistics.
+        needs: specifications of additional statistics of your own analyses, or functions of all
+            metrics, the limits and the number of user buckets that return some.
 
     Raises:
         MetricError: a metric is unknown or lacks an input, the inputs have ids of both kinds, or

@@ -58,14 +58,13 @@ class CountedEvents(msgspec.Struct, frozen=True):
     """Events to be counted.
 
     Attributes:
+        batch: its `times` are an array, or None without event time.
         cells: the cell of each.
-        times: event time of each, microseconds; None without event time.
         values: for each, the value of each metric of events.
     """
 
     batch: Batch
     cells: IntArray
-    times: IntArray | None
     values: EventValues
 
 
@@ -120,8 +119,8 @@ class CountedBatch:
     @cached_property
     def users(self) -> ListUsers:
         """The user and the day of each list."""
-        batch, cells, times, _ = msgspec.structs.astuple(self._events)
-        key = self.context.user_key
+        batch, cells, _ = msgspec.structs.astuple(self._events)
+        key, times = self.context.user_key, batch.times
         days = None if times is None else self.context.calendar.days(times)
         return users.users_of(batch, cells, days, users.user_hashes if key is None else key.hashes)
 

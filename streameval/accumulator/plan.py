@@ -17,7 +17,7 @@ from streameval.accumulator.kinds.users import interval_users
 from streameval.catalogue import metric_of
 from streameval.catalogue.companions import companions
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import MetricError, OwnMetricError
+from streameval.events.errors import MetricError, OwnMetricError, OwnStatisticError
 from streameval.statistics.matching import Search, widest
 
 ALL_LISTS = 0
@@ -171,6 +171,7 @@ def make_plan(
         MetricError: no metric is given, or a number is not valid.
         NotKeptError: the cut-off of a metric exceeds the given depth.
         MetricTextError: a percentile stands for a number of a metric.
+        OwnStatisticError: two statistics have one name.
     """
     if not metrics:
         raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
@@ -184,13 +185,30 @@ def make_plan(
     by_slot: dict[str, StatisticSpec] = {}
     several = [
         *(statistic_kind(metric).specs(metric, limits) for metric in metrics),
-        *(need(metrics, limits, groups) for need in (interval_sums, interval_users, *needs)),
+        *(
+            [need] if isinstance(need, StatisticSpec) else need(metrics, limits, groups)
+            for need in (interval_sums, interval_users, *needs)
+        ),
     ]
     for specs in several:
         for spec in specs:
             earlier = by_slot.get(spec.slot)
-            by_slot[spec.slot] = spec if earlier is None else earlier.joined(spec)
+            by_slot[spec.slot] = spec if earlier is None else _joined(earlier, spec)
     return Plan(limits=limits, specs=tuple(sorted(by_slot.values(), key=lambda spec: spec.order)))
+
+
+def _joined(earlier: StatisticSpec, spec: StatisticSpec) -> StatisticSpec:
+    """One specification for two of one slot.
+
+    Raises:
+        OwnStatisticError: they are of different statistics, which have one name.
+    """
+    kinds = [type(getattr(each, "options", each)) for each in (earlier, spec)]
+    if kinds[0] is not kinds[1]:
+        first, second = (f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
+        problem = f"two statistics have the name {spec.name!r}, of {first} and of {second}; rename"
+        raise OwnStatisticError(spec.name, f"{problem} the class of the options of yours.")
+    return earlier.joined(spec)
 
 
 def _depth(metrics: Sequence[Metric], depth: int | None) -> int | None:

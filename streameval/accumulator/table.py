@@ -44,10 +44,8 @@ _MOST_IDS: Final = 4_096
 _MOST_ROWS: Final = 1_048_576
 """Rows that may be added before cells that are too large are reduced, even if nobody reads them."""
 
-_READ_BY_FORMULAS: Final = dict.fromkeys(
-    ("baselines", "histories", "per_item", "shown_instead", "times")
-)
-"""Columns that nothing else reads, or that are passed on apart."""
+_READ_BY_FORMULAS: Final = dict.fromkeys(("baselines", "histories", "per_item", "shown_instead"))
+"""Columns that only formulas of events read; statistics do not get them."""
 
 
 def _form(events: CountedEvents) -> tuple[object, ...]:
@@ -56,7 +54,7 @@ def _form(events: CountedEvents) -> tuple[object, ...]:
     matches, ranks = batch.matches, cast("object", batch.positions)
     search = None if matches is None else matches.search
     lists = type(batch.recommendations), type(batch.interactions)
-    return search, *lists, isinstance(ranks, Ragged), events.times is None
+    return search, *lists, isinstance(ranks, Ragged), batch.times is None
 
 
 def _joined(several: Sequence[CountedEvents]) -> CountedEvents:
@@ -65,10 +63,9 @@ def _joined(several: Sequence[CountedEvents]) -> CountedEvents:
     if not others:
         return first
     batch = first.batch.joined(*(events.batch for events in others))
-    times = [events.times for events in several if events.times is not None]
     cells = np.concatenate([events.cells for events in several])
     values = [*chain.from_iterable(events.values for events in several)]
-    return CountedEvents(batch, cells, np.concatenate(times) if times else None, values)
+    return CountedEvents(batch, cells, values)
 
 
 class Table:
@@ -159,12 +156,12 @@ class Table:
         # First, because a formula may raise, and then nothing may be counted.
         values = self.event_values(batch) if values is None else values
         batch = matched(batch, self.search)
-        if times is None and self.plan.reads_users:
+        if times is None and (self.reads_lists or self.plan.reads_users):
             times = _users.times_of(batch)
         self.input_digests = merged_digests(self.input_digests, digests_of(self.context))
         where = cell_of_each(cells, len(batch))
         if self.reads_lists:
-            kept = replace(batch, **_READ_BY_FORMULAS)
+            kept = replace(batch, **_READ_BY_FORMULAS, times=times)
         else:
             # Items shown are counted at once, so that the next batch gets the memory of their ids.
             for name in self.plan.at_once:
@@ -175,10 +172,11 @@ class Table:
                 interactions=none,
                 positions=batch.positions,
                 users=batch.users,
+                times=times,
                 event_ids=batch.event_ids,
                 matches=batch.matches,
             )
-        self._pending.append(CountedEvents(kept, where, times, values))
+        self._pending.append(CountedEvents(kept, where, values))
         self._lists += len(batch)
         # Arrays of a caller may be reused, too.
         columns = (kept.recommendations, kept.interactions)

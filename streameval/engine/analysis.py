@@ -129,7 +129,7 @@ class Moment(NamedTuple):
         times: event time of each log with events, microseconds; none is after `clock`.
         final: the logs whose event time is not an estimate from a few events.
         unread: the partitions whose users are missing.
-        windows: lifetime last in each family.
+        windows: family by family, lifetime last in each.
     """
 
     now: float
@@ -217,8 +217,9 @@ class Analysis(NamedTuple, Generic[S, R]):
         answers: type of the answer.
         about: what the answer is, for OpenAPI.
         is_alone: whether the answer has a path of its own, instead of a key among the values.
-        needs: what a family keeps besides the statistics of its metrics. None: nothing. Reports of
-            `evaluate` leave out an analysis that needs something.
+        needs: specifications of what a family keeps besides the statistics of its metrics, or
+            functions that return some. None: nothing. Reports of `evaluate` leave out an analysis
+            that needs something.
         line: what `check` says about the settings; None: nothing.
         baseline: label whose values are compared, and the value that is the control.
         expects: values of labels that the records should have.

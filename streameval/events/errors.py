@@ -110,6 +110,18 @@ class OwnMetricError(MetricError):
         super().__init__(problem)
 
 
+class OwnStatisticError(PermanentError):
+    """A statistic of the user's must be corrected: its options, their name or their fields.
+
+    Attributes:
+        statistic: its name in saved states, or the class of its options.
+    """
+
+    def __init__(self, statistic: str, problem: str) -> None:
+        self.statistic = statistic
+        super().__init__(problem)
+
+
 class MetricLawError(MetricError, AssertionError):
     """A metric breaks a law that holds for every metric."""
 

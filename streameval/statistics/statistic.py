@@ -109,11 +109,17 @@ class Statistic:
         self.relations = {name: Relation(shape) for name, shape in self.shapes.items()}
 
     def count(self, batch: Batch, cells: Cells) -> None:
-        """Count many events."""
+        """Count many events.
+
+        Args:
+            batch: the events; `times` are an array. Columns that only formulas of metrics read
+                (`baselines`, `histories`, `per_item`, `shown_instead`) are None.
+            cells: the cell of each.
+        """
         raise NotImplementedError
 
     def view(self, cells: IntArray) -> Any:
-        """The argument of metrics for these cells."""
+        """The argument of metrics for these cells; of a `CellSpec`, a list with one for each."""
         raise NotImplementedError
 
     def reduce(self) -> None:

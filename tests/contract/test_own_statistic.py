@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import Struct
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.kinds.cells import CellSpec
-from streameval.accumulator.kinds.spec import PlanLimits, StatisticSpec
-from streameval.catalogue.metric import Metric
 from streameval.config.config import Config
 from streameval.engine import analysis as door
 from streameval.engine.analysis import Analysis
-from streameval.events.errors import NotKeptError
+from streameval.events import Batch
+from streameval.events.errors import NotKeptError, OwnStatisticError
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.asked import BY_CELL, CellStatistic
 from tests.contract import own_statistic
-from tests.contract.own_statistic import LengthsOptions, declared
+from tests.contract.own_statistic import LengthsOptions, ListLengths, declared
 
 LISTS: Sequence[list[str]] = (["a", "b"], ["a"], [], ["a", "b", "c"])
 
@@ -55,18 +55,6 @@ def test_a_statistic_of_one_file_and_one_entry_is_counted_read_merged_and_saved(
         _counted("ndcg@2").read(text)
 
 
-class LengthsNeed(Struct, frozen=True):
-    """What an analysis of lengths keeps."""
-
-    longest: int
-
-    def __call__(
-        self, _metrics: Sequence[Metric], _limits: PlanLimits, groups: int
-    ) -> Iterator[StatisticSpec]:
-        if groups:
-            yield CellSpec(options=LengthsOptions(longest=self.longest))
-
-
 class Lengths(Struct, frozen=True):
     """Settings of an analysis from outside."""
 
@@ -92,7 +80,7 @@ def test_an_analysis_from_outside_asks_for_a_statistic_of_its_own(
     analysis = Analysis(
         *("lengths", "Lengths", "lengths", Lengths, "lists by length", nothing, nothing),
         *(nothing, nothing, nothing, nothing, "lengths"),
-        needs=lambda settings, _family: [LengthsNeed(settings.longest)],
+        needs=lambda settings, _: [CellSpec(options=LengthsOptions(longest=settings.longest))],
     )
     monkeypatch.setattr(door, "installed", lambda: (analysis,))
     without = _config(None)
@@ -105,3 +93,38 @@ def test_an_analysis_from_outside_asks_for_a_statistic_of_its_own(
     (view,) = statistic.view(accumulator.table.cells)
     assert (view.length.tolist(), view.counts.tolist()) == ([0, 1, 2], [1, 1, 2])
     assert pickle.loads(pickle.dumps(accumulator)).state_dict() == accumulator.state_dict()
+
+
+class PairingsOptions(LengthsOptions, frozen=True, kw_only=True):
+    """Options whose class has the name of another statistic."""
+
+
+class UnnamedOptions(LengthsOptions, frozen=True, kw_only=True):
+    """Options with a field that has no default."""
+
+    field: int
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (PairingsOptions(), "two statistics have the name 'pairings'"),
+        (UnnamedOptions(field=1), "Missing required argument 'field'; give every field a default"),
+    ],
+)
+def test_options_that_do_not_name_their_statistic_are_refused(
+    options: LengthsOptions, problem: str
+) -> None:
+    with pytest.raises(OwnStatisticError, match=problem):
+        Accumulator("personalization", needs=[CellSpec(options=options)])
+
+
+def test_a_statistic_gets_the_times_that_a_daemon_passes_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times: list[Any] = []
+    monkeypatch.setattr(ListLengths, "count", lambda _, batch, __: times.append([*batch.times]))
+    accumulator = Accumulator("ndcg@2", needs=[CellSpec(options=LengthsOptions())])
+    accumulator.table.count(Batch(recommendations=[["a"]], interactions=[[]]), 0, np.array([5]))
+    accumulator.table.flush()
+    assert times == [[5]]

@@ -13,6 +13,7 @@ from streameval.accumulator.inputs import InputIdentities, identities, metric_in
 from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.metric import Metric
+from streameval.events.errors import OwnStatisticError
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.lists import HitsOptions
@@ -39,7 +40,8 @@ class PlanLimits(msgspec.Struct, frozen=True):
 class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The specification of a statistic: everything that the core knows of it.
 
-    Only `name` and `make` have no default; `count` is that of sums.
+    Only `name` and `make` have no default; `count` is that of sums. A statistic that counts batches
+    of lists needs no class of its own: its specification is `CellSpec(options=...)`.
 
     Attributes:
         scopes: where it is kept in windows.
@@ -169,9 +171,11 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-Need: TypeAlias = Callable[[Sequence[Metric], PlanLimits, int], Iterable[StatisticSpec]]
-"""What an analysis keeps besides the statistics of the metrics: a function of all metrics, the
-limits, and the number of user groups, which is 0 without intervals."""
+Need: TypeAlias = (
+    StatisticSpec | Callable[[Sequence[Metric], PlanLimits, int], Iterable[StatisticSpec]]
+)
+"""What an analysis keeps besides the statistics of the metrics: a specification, or a function of
+all metrics, the limits, and the number of user groups (0 without intervals) that returns some."""
 
 
 class CountedTable(Protocol):
@@ -212,11 +216,20 @@ def filter_inputs(item_filter: str, context: Context) -> InputIdentities:
 def name_of(options: Hashable) -> str:
     """The name of a statistic in saved states: its kind and its options.
 
+    Raises:
+        OwnStatisticError: a field has no default.
+
     Example:
         >>> name_of(HitsOptions(depth=10, repeats="every"))
         'hits(depth=10,repeats=every)'
     """
-    usual, fields = type(options)(), sorted(type(options).__struct_fields__)  # type: ignore[attr-defined]  # all are Structs
+    try:
+        usual = type(options)()
+    except TypeError as error:
+        kind = type(options).__name__
+        problem = f"the options {kind} of a statistic: {error}; give every field a default."
+        raise OwnStatisticError(kind, problem) from None
+    fields = sorted(type(options).__struct_fields__)  # type: ignore[attr-defined]  # all are Structs
     values = ((name, getattr(options, name)) for name in fields)
     parts = (
         f"{name}={format_value(value)}" for name, value in values if value != getattr(usual, name)
