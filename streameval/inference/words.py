@@ -34,10 +34,10 @@ def three_digits(number: float, sign: Literal["", "+"] = "") -> str:
     """A number with three significant digits.
 
     Example:
-        >>> three_digits(0.10784, "+"), three_digits(-4.09e-07), three_digits(12_345.6)
-        ('+0.108', '-4.09e-07', '12,300')
+        >>> three_digits(0.10784, "+"), three_digits(-4.09e-05), three_digits(12_345.6)
+        ('+0.108', '-0.0000409', '12,300')
     """
-    if number and (abs(number) < 1e-4 or abs(number) >= _MANY):
+    if number and (abs(number) < 1e-6 or abs(number) >= _MANY):
         return f"{number:{sign}.3g}"
     rounded = float(f"{number:.3g}")
     decimals = max(0, 2 - math.floor(math.log10(abs(rounded)))) if rounded else 2

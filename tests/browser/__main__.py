@@ -13,7 +13,7 @@ from streameval.daemon import Daemon
 from streameval.sources.options import SimulatorOptions
 from tests.house.checkout import ROOT
 
-_SIZE = {"width": 1280, "height": 604}
+_SIZE = {"width": 1280, "height": 800}
 _SETTLED = 60_000
 """Events: ten minutes of simulated time."""
 
