@@ -237,8 +237,8 @@ class ListColumn:
             suspects = []
             for mark in "|;,\t ".replace(separator, ""):
                 if not (self._is_confirmed and mark == " "):
-                    found = compute.match_substring(texts, mark)
-                    suspects.append((mark, compute.and_(alone, found)))
+                    matches = compute.match_substring(texts, mark)
+                    suspects.append((mark, compute.and_(alone, matches)))
                 if not mark.isspace():
                     edge = rf"(?:^|{sign})\s*{re.escape(mark)}|{re.escape(mark)}\s*(?:{sign}|$)"
                     beside = compute.match_substring_regex(texts, edge)

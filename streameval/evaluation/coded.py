@@ -59,8 +59,8 @@ def merge_coded(arrays: Sequence[Any], *, integers: bool = False) -> tuple[Any, 
 def codes_in(ids: Any, array: Any, *, integers: bool) -> IntArray:
     """The index in `ids` of the id of each row of a dictionary; -1 for an id that is not there."""
     known, words = of_one_kind([ids, array.dictionary], integers=integers)
-    found = arrow("compute").index_in(words, value_set=known)
-    at: IntArray = found.fill_null(-1).to_numpy().astype(np.int64)[_codes(array)]
+    codes = arrow("compute").index_in(words, value_set=known)
+    at: IntArray = codes.fill_null(-1).to_numpy().astype(np.int64)[_codes(array)]
     return at
 
 
@@ -70,8 +70,8 @@ def are_in(values: IntArray, members: IntArray) -> Array:
         return np.zeros(len(values), np.bool_)
     members = np.sort(members)
     at = np.minimum(np.searchsorted(members, values), members.size - 1)
-    found: Array = members[at] == values
-    return found
+    is_member: Array = members[at] == values
+    return is_member
 
 
 def _as_dictionary(values: Any) -> Any:

@@ -20,7 +20,7 @@ from streameval.evaluation.fields import check_fields, check_metrics, event_fiel
 from streameval.evaluation.files import LINES, TABLES, Table, is_table
 from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
 from streameval.evaluation.options import InputError, Options, column
-from streameval.evaluation.sources import Given, usual_user
+from streameval.evaluation.sources import CallInputs, usual_user
 from streameval.events.errors import UsageError, suggestion
 from streameval.events.ids import IdKind
 from streameval.join.options import AttributionOptions
@@ -28,7 +28,7 @@ from streameval.sources.options import FilesOptions
 
 
 def config_of(
-    given: Given,
+    call: CallInputs,
     options: Options,
     *,
     added: Sequence[str] = (),
@@ -37,7 +37,7 @@ def config_of(
     """The configuration with which what was given is counted; its files replace the source.
 
     Args:
-        given: without files, those of the configuration are counted.
+        call: its inputs; without files, those of the configuration are counted.
         options: of the call.
         added: metrics besides those, which an experiment names.
         analysis: the one whose table is kept, unchecked: its options may change it; None keeps
@@ -47,16 +47,16 @@ def config_of(
     if options.config is None:
         check_metrics(msgspec.structs.replace(options, metrics=named))
         # Files are finite, so labels need no cap.
-        base = Config(metrics=["ctr"], source=_source(given), label_cap=NO_CAP, max_series=NO_CAP)
+        base = Config(metrics=["ctr"], source=_source(call), label_cap=NO_CAP, max_series=NO_CAP)
     else:
-        source = _source(given) if given.names else None
-        base = load(options.config, lambda config: _for_files(config, given, options), source)
-        _refuse_columns_of_streams(base, given, options)
-    config = _overridden(base, given, options, added)
+        source = _source(call) if call.names else None
+        base = load(options.config, lambda config: _for_files(config, call, options), source)
+        _refuse_columns_of_streams(base, call, options)
+    config = _overridden(base, call, options, added)
     tables = configured(config)
     config = with_analyses(config, [])
-    if not given.is_pair:
-        check_fields(map(parse, named), config.event, given)
+    if not call.is_pair:
+        check_fields(map(parse, named), config.event, call)
     # Without the metrics whose inputs are objects of the caller.
     metrics = [
         text
@@ -64,7 +64,7 @@ def config_of(
         if not any(is_given(name, options) for name in needed_inputs(parse(text)))
     ]
     check_config("the options", msgspec.structs.replace(config, metrics=metrics or ["hits"]))
-    if analysis is None and not given.is_pair:
+    if analysis is None and not call.is_pair:
         # A report has those that fit its labels and metrics; what needs users has a command of its
         # own, which counts them.
         fitting = [
@@ -77,15 +77,15 @@ def config_of(
     return with_analyses(config, [pair for pair in tables if pair.analysis is analysis])
 
 
-def _source(given: Given) -> FilesOptions:
-    if not given.names:
+def _source(call: CallInputs) -> FilesOptions:
+    if not call.names:
         raise InputError(
             "there are no files; give at least one, or {recommendations} with {truth}."
         )
-    return FilesOptions(paths=list(given.names))
+    return FilesOptions(paths=list(call.names))
 
 
-def _overridden(config: Config, given: Given, options: Options, added: Sequence[str]) -> Config:
+def _overridden(config: Config, call: CallInputs, options: Options, added: Sequence[str]) -> Config:
     change = msgspec.structs.replace
     if options.metrics or options.config is None:
         config = change(config, metrics=list(dict.fromkeys(options.metrics)), metric=[])
@@ -96,12 +96,12 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     if options.combine is not None and config.attribution is not None:
         config = change(config, attribution=change(config.attribution, combine=options.combine))
         options = change(options, combine=None)
-    event = event_fields(config.event, given, options, labels)
+    event = event_fields(config.event, call, options, labels)
     if options.by:
         # Before the labels, one of which is that of the rankers.
         config = relabel(change(config, event=event), options.by)
-        event = event_fields(config.event, given, options, config.dimensions())
-    event = usual_user(given, event, config.dimensions()) if options.config is None else event
+        event = event_fields(config.event, call, options, config.dimensions())
+    event = usual_user(call, event, config.dimensions()) if options.config is None else event
     catalog = options.inputs.get("catalog")
     if isinstance(catalog, int | str):
         config = change(config, catalog=catalog)
@@ -112,30 +112,30 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     return change(config, event=event)
 
 
-def _for_files(config: Config, given: Given, options: Options) -> Config:
+def _for_files(config: Config, call: CallInputs, options: Options) -> Config:
     """A daemon's configuration without the settings that only a daemon needs, for these files."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = without_formats(config)
     if options.metrics and not config.metrics and not config.metric:
         config = replace(config, metrics=["hits"])  # until those named replace it
-    if not given.names and config.source.has_files:
+    if not call.names and config.source.has_files:
         return config
-    if config.attribution is not None and given.kind == "joined":
+    if config.attribution is not None and call.kind == "joined":
         # Its tables replace the streams in `as_join`.
         paths = list(chain.from_iterable(config.attribution.streams))
         return replace(config, source=FilesOptions(paths=paths))
-    config = replace(config, source=_source(given))
-    if given.is_pair:
+    config = replace(config, source=_source(call))
+    if call.is_pair:
         return replace(config, attribution=None)
     if config.attribution is None:
         return config
-    is_files = all(isinstance(table, str) for table in given.tables)
-    if given.is_columns and not (given.kind == "tables" and is_files):
+    is_files = all(isinstance(table, str) for table in call.tables)
+    if call.is_columns and not (call.kind == "tables" and is_files):
         raise InputError(
             "[attribution] joins tables; give frames as {impressions} and {interactions}."
         )
-    return _streams_as_files(config, config.attribution, given.events)
+    return _streams_as_files(config, config.attribution, call.events)
 
 
 def _streams_as_files(
@@ -162,7 +162,7 @@ def _streams_as_files(
     return msgspec.structs.replace(config, attribution=attribution.renamed(files))
 
 
-def _refuse_columns_of_streams(config: Config, given: Given, options: Options) -> None:
+def _refuse_columns_of_streams(config: Config, call: CallInputs, options: Options) -> None:
     """Refuse to name fields that a join does not read, or that streams of it have of their own.
 
     Of JSON lines, labels and event time may be named: a name of time that no record has leaves no
@@ -171,7 +171,7 @@ def _refuse_columns_of_streams(config: Config, given: Given, options: Options) -
     if config.attribution is None:
         return
     labels = {*options.by, *config.dimensions()}
-    is_lines = given.kind != "joined" and not _has_only_tables(config, given)
+    is_lines = call.kind != "joined" and not _has_only_tables(config, call)
     for field, name in options.columns.items():
         if field not in labels and (
             field != "time" if is_lines else field in ("interactions", "event_id")
@@ -183,29 +183,29 @@ def _refuse_columns_of_streams(config: Config, given: Given, options: Options) -
             )
 
 
-def _has_only_tables(config: Config, given: Given) -> bool:
-    return all(map(is_table, given.names or config.source.logs))
+def _has_only_tables(config: Config, call: CallInputs) -> bool:
+    return all(map(is_table, call.names or config.source.logs))
 
 
-def as_join(given: Given, config: Config) -> tuple[Given, Config]:
+def as_join(call: CallInputs, config: Config) -> tuple[CallInputs, Config]:
     """The inputs as a join of tables, if a configuration joins its files.
 
     The configuration then counts the lists of the join.
     """
     attribution = config.attribution
-    if attribution is not None and given.kind == "joined":
-        given = given._replace(events=_as_configured(given.events, attribution, config))
-    elif attribution is not None and _has_only_tables(config, given):
-        paths = list(given.names or config.source.logs)
+    if attribution is not None and call.kind == "joined":
+        call = call._replace(events=_as_configured(call.events, attribution, config))
+    elif attribution is not None and _has_only_tables(config, call):
+        paths = list(call.names or config.source.logs)
         tables: Mapping[str, Sequence[Table]] = {
             stream[0]: stream for stream in attribution.streams
         }
-        given = Given("joined", paths, configured_join(attribution, config.event, tables))
-    if given.kind != "joined":
-        return given, config
-    given = given._replace(events=given.events._replace(config=config))
+        call = CallInputs("joined", paths, configured_join(attribution, config.event, tables))
+    if call.kind != "joined":
+        return call, config
+    call = call._replace(events=call.events._replace(config=config))
     event = event_fields_of(config.event)
-    return given, msgspec.structs.replace(config, attribution=None, event=event)
+    return call, msgspec.structs.replace(config, attribution=None, event=event)
 
 
 def _as_configured(

@@ -96,11 +96,11 @@ class EngineCounts:
         options = self._config.attribution
         if options is None:
             return {}
-        whole = [OutcomeCounts() for _ in options.names]
+        total = [OutcomeCounts() for _ in options.names]
         for state in self.ingest.partitions.values():
             if isinstance(state, JoinedState):
-                whole = added(whole, state.outcomes)
-        return dict(zip(options.names, whole, strict=True))
+                total = added(total, state.outcomes)
+        return dict(zip(options.names, total, strict=True))
 
     def dump(self) -> DumpedEngine:
         """See `SliceCounts.dump`."""
@@ -124,10 +124,10 @@ class EngineCounts:
         if self._spans is not None and dumped.spans is not None:
             self._spans.merge(dumped.spans)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """See `SliceCounts.settle`."""
         if self._spans is not None:
-            self._spans.settle()
+            self._spans.flush()
 
     @property
     def clock(self) -> int | None:
@@ -165,8 +165,8 @@ class EngineCounts:
     def advice(self) -> list[str]:
         """See `SliceCounts.advice`."""
         if self._spans is not None:
-            doubt = self.warning() or self.ingest.doubt()
-            return [text for text in (doubt, *self._spans.advice()) if text is not None]
+            warning = self.warning() or self.ingest.doubt()
+            return [text for text in (warning, *self._spans.advice()) if text is not None]
         trouble = self._snapshot.health.trouble
         return [] if trouble is None else [trouble]
 

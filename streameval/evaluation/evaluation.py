@@ -32,7 +32,7 @@ from streameval.evaluation.options import (
 from streameval.evaluation.report import label_column, page_of, records_of
 from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
-from streameval.evaluation.sources import Tabular, given_of, join_given
+from streameval.evaluation.sources import Tabular, inputs_of, inputs_of_join
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events import Combine, Id
 from streameval.events.errors import (
@@ -100,16 +100,16 @@ class Evaluation(Mapping[str, Reading]):
         )
 
         setup = self._counted.setup
-        if setup.given.kind == "joined":
-            config_of_join: Config | None = setup.given.events.config
+        if setup.call.kind == "joined":
+            config_of_join: Config | None = setup.call.events.config
             if config_of_join is None:
                 raise UsageError(
                     "a join of tables has no configuration; write [attribution] for a daemon."
                 )
             return config_of_join
-        config = setup.config or config_of(setup.given, setup.options)
+        config = setup.config or config_of(setup.call, setup.options)
         return with_ids(
-            of_rows(config, setup.labels) if setup.given.is_pair else config,
+            of_rows(config, setup.labels) if setup.call.is_pair else config,
             self._counted.ids or "text",
         )
 
@@ -160,8 +160,8 @@ class Evaluation(Mapping[str, Reading]):
             UsageError: there is no such slice.
         """
         # Beside the slices of segments there is that of all their values.
-        whole = [row for row in self._rows if row.labels == labels]
-        selected = whole or [row for row in self._rows if labels.items() <= row.labels.items()]
+        matching = [row for row in self._rows if row.labels == labels]
+        selected = matching or [row for row in self._rows if labels.items() <= row.labels.items()]
         texts = {row.reading.metric: row.reading for row in selected}
         if len(texts) != len(selected) or not selected:
             slices_known = sorted({str(dict(row.labels)) for row in self._rows})
@@ -430,18 +430,18 @@ def evaluate(  # noqa: PLR0913  each is an option
         >>> evaluate("mrr", impressions=shown, interactions=clicks)["mrr"].value
         0.25
     """
-    asked: tuple[Any, ...] = metrics
+    requested: tuple[Any, ...] = metrics
     is_join = any(of is not None for of in (impressions, interactions, attribution))
     if is_join:
-        asked = (*(of for of in (recommendations, truth) if of is not None), *metrics)
-        if not all(map(is_metric, asked)) or exclude is not None or users is not None:
+        requested = (*(of for of in (recommendations, truth) if of is not None), *metrics)
+        if not all(map(is_metric, requested)) or exclude is not None or users is not None:
             raise InputError(
                 "{impressions} and {interactions} stand for recommendations, truth, exclude and "
                 "users; give metrics beside them."
             )
         truth = None
     if truth is not None and is_metric(truth):
-        truth, asked = None, (truth, *metrics)
+        truth, requested = None, (truth, *metrics)
     reading = ReadingOptions(
         columns=columns,
         time_unit=time_unit,
@@ -464,26 +464,26 @@ def evaluate(  # noqa: PLR0913  each is an option
     with warned_notes() as around:
         options = options_of(
             {**reading, **unknown},
-            metrics=metric_texts(asked),
+            metrics=metric_texts(requested),
             by=(by,) if isinstance(by, str) else by,
             every=every,
             intervals=intervals,
         )
         if is_join:
-            given = join_given(impressions, interactions, attribution, options)
+            call = inputs_of_join(impressions, interactions, attribution, options)
         else:
-            given = given_of(recommendations, truth, exclude, options, users)
-        return Evaluation(count_given(Request(given, options), around))
+            call = inputs_of(recommendations, truth, exclude, options, users)
+        return Evaluation(count_call(Request(call, options), around))
 
 
-def count_given(request: Request, around: Surroundings) -> FileCounts:
+def count_call(request: Request, around: Surroundings) -> FileCounts:
     """Count what a caller gave; a label that no event has is refused, or noted if configured.
 
     Raises:
         UsageError: options do nothing, or the events cannot be read as they are.
         NoEventsError: there is no valid event.
     """
-    refuse_idle(request.options, request.given)
+    refuse_idle(request.options, request.call)
     counted = count(setup_of(request), around)
     note_idle(around, counted)
     values: dict[str, set[str]] = {}
@@ -501,18 +501,18 @@ def count_given(request: Request, around: Surroundings) -> FileCounts:
     return counted
 
 
-def is_metric(given: Any) -> bool:
+def is_metric(value: Any) -> bool:
     """True if it is a metric, or a list of them, rather than a truth; a path is not."""
-    if isinstance(given, Metric) or (callable(given) and not hasattr(given, "shape")):
+    if isinstance(value, Metric) or (callable(value) and not hasattr(value, "shape")):
         return True
-    if isinstance(given, list | tuple):
-        return bool(given) and all(
-            isinstance(one, str | Metric) and is_metric(one) for one in given
+    if isinstance(value, list | tuple):
+        return bool(value) and all(
+            isinstance(one, str | Metric) and is_metric(one) for one in value
         )
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return False
     try:
-        parse(given)
+        parse(value)
     except MetricError:
         return False
     return True
@@ -520,10 +520,8 @@ def is_metric(given: Any) -> bool:
 
 def metric_texts(metrics: Iterable[Any]) -> list[str]:
     """The texts of metrics, some of which may be in lists."""
-    listed = [
-        one for given in metrics for one in (given if isinstance(given, list | tuple) else [given])
-    ]
-    return [metric_of(metric).text for metric in listed]
+    flat = [one for call in metrics for one in (call if isinstance(call, list | tuple) else [call])]
+    return [metric_of(metric).text for metric in flat]
 
 
 def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
@@ -537,21 +535,21 @@ def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
             "metrics": "give metrics by position, one or a list.",
             "k": 'a cut-off is part of a metric: "ndcg@10".',
         }
-        listed = f"known: {', '.join(known)}.{suggestion(name, known)}"
-        raise UsageError(f"{name}= is not an argument; {remedies.get(name, listed)}")
-    given = {name: of for name, of in reading.items() if of is not None}
-    separator = given.pop("separator", {})
+        hint = f"known: {', '.join(known)}.{suggestion(name, known)}"
+        raise UsageError(f"{name}= is not an argument; {remedies.get(name, hint)}")
+    explicit = {name: of for name, of in reading.items() if of is not None}
+    separator = explicit.pop("separator", {})
     separator = {"": separator} if isinstance(separator, str) else separator
-    inputs: dict[str, Any] = {name: given.pop(name) for name in _INPUTS if name in given}
+    inputs: dict[str, Any] = {name: explicit.pop(name) for name in _INPUTS if name in explicit}
     if USER_KEY in inputs:
         inputs[USER_KEY] = key_of_users(inputs[USER_KEY])
     if "popularity" in inputs and not isinstance(inputs["popularity"], Popularity):
         inputs["popularity"] = Popularity(inputs["popularity"])
     if isinstance(inputs.get("catalog"), os.PathLike):
         inputs["catalog"] = os.fspath(inputs["catalog"])
-    if isinstance(given.get("config"), os.PathLike):
-        given["config"] = os.fspath(given["config"])
-    return Options(separator=separator, inputs=inputs, **given, **others)
+    if isinstance(explicit.get("config"), os.PathLike):
+        explicit["config"] = os.fspath(explicit["config"])
+    return Options(separator=separator, inputs=inputs, **explicit, **others)
 
 
 _INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination", USER_KEY)

@@ -262,8 +262,8 @@ class EventRows:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
         dimensions = None
         if self._labels:
-            found = [block.rows[fields.labels.get(name, name)] for name in self._labels]
-            coded = [label_codes(values.combine_chunks(), block.where) for values in found]
+            raw = [block.rows[fields.labels.get(name, name)] for name in self._labels]
+            coded = [label_codes(values.combine_chunks(), block.where) for values in raw]
             named = [[texts[code] for code in codes.tolist()] for texts, codes in coded]
             dimensions = list(zip(*named, strict=True))
         return Decoded(batch=batch, dimensions=dimensions, indices=np.arange(len(batch)))
@@ -275,8 +275,8 @@ class EventRows:
             with warnings.catch_warnings():
                 # Times that are too early are reported once for all files.
                 warnings.simplefilter("ignore", SuspiciousEventsWarning)
-                given = Columns(**columns, combine=self._fields.combine)
-                return checked_batch(self.ids, given, search)[1]
+                own_columns = Columns(**columns, combine=self._fields.combine)
+                return checked_batch(self.ids, own_columns, search)[1]
 
         def refusal(start: int, stop: int) -> InvalidEventError | None:
             try:
@@ -291,8 +291,8 @@ class EventRows:
             checked, failing = 0, block.rows.num_rows
             while failing - checked > 1:
                 middle = (checked + failing) // 2
-                sound = refusal(checked, middle) is None
-                checked, failing = (middle, failing) if sound else (checked, middle)
+                is_valid = refusal(checked, middle) is None
+                checked, failing = (middle, failing) if is_valid else (checked, middle)
             # The error of the row alone names no number of a row in some part of the file.
             alone = refusal(checked, failing) or error
             problem = f"{block.where(checked)}: {alone.detail}"
@@ -374,8 +374,8 @@ def _value_type(kind: Any) -> Any:
 def _of_mind(block: RowBlock, *, has_times: bool) -> RowBlock:
     """Impressions like "N5-0 N6-1" as two lists, recommended and clicked; `has_times`: read."""
     compute = arrow("compute")
-    shown = block.column("impressions")
-    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(shown.values))
+    impressions = block.column("impressions")
+    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(impressions.values))
     marked = lists.flatten()
     clicked = compute.ends_with(marked, "-1")
     is_marked = compute.match_substring_regex(marked, ".-[01]$")
@@ -383,9 +383,9 @@ def _of_mind(block: RowBlock, *, has_times: bool) -> RowBlock:
         at = is_marked.to_pylist().index(False)
         row, word = int(np.searchsorted(_offsets(lists), at, side="right")) - 1, marked[at].as_py()
         if not word:
-            raise shown.error(row, "no impressions", "remove rows in which nothing was shown")
+            raise impressions.error(row, "no impressions", "remove rows in which nothing was shown")
         remedy = f"write {word}-1 or {word}-0; MIND's test part has no clicks to evaluate with"
-        raise shown.error(row, f"{word!r:.40} does not say if it was clicked", remedy)
+        raise impressions.error(row, f"{word!r:.40} does not say if it was clicked", remedy)
     items = compute.replace_substring_regex(marked, "-[01]$", "")
     offsets = _offsets(lists)
     clicks = np.concatenate(([0], np.cumsum(clicked.to_numpy(zero_copy_only=False))))
@@ -394,8 +394,8 @@ def _of_mind(block: RowBlock, *, has_times: bool) -> RowBlock:
         ("recommendations", offsets, items),
         ("interactions", clicks[offsets], items.filter(clicked)),
     ):
-        listed = arrow().LargeListArray.from_arrays(arrow().array(edges), entries)
-        rows = rows.append_column(name, listed)
+        column = arrow().LargeListArray.from_arrays(arrow().array(edges), entries)
+        rows = rows.append_column(name, column)
     if has_times:
         at = rows.column_names.index(MIND[2])
         rows = rows.set_column(at, MIND[2], _mind_times(block.column(MIND[2])))

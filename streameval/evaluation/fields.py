@@ -15,7 +15,7 @@ from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, TimeUnit
 from streameval.evaluation.files import MIND
 from streameval.evaluation.options import InputError, Note, Options, column
 from streameval.evaluation.rows import check_field
-from streameval.evaluation.sources import Given
+from streameval.evaluation.sources import CallInputs
 
 RANKERS: Final = "rankers."
 """Before the name of a ranker that was not shown: rankers.challenger=rankings.challenger."""
@@ -43,7 +43,7 @@ _INPUTS: Final = {
 
 
 def event_fields(
-    base: EventFields, given: Given, options: Options, labels: Sequence[str]
+    base: EventFields, call: CallInputs, options: Options, labels: Sequence[str]
 ) -> EventFields:
     """The fields of an event as they were named, else as in `base`; `labels`: also segments."""
     if options.form == "mind":
@@ -55,10 +55,10 @@ def event_fields(
         "per_item": dict(base.per_item or {}),
         "rankers": dict(base.rankers or {}),
     }
-    known = _COLUMNS if given.is_columns else _PATHS
-    more = () if given.is_columns else (f"{RANKERS}NAME",)
-    for field, name in options.columns.items() if not given.is_pair else ():
-        is_ranker = field.startswith(RANKERS) and not given.is_columns
+    known = _COLUMNS if call.is_columns else _PATHS
+    more = () if call.is_columns else (f"{RANKERS}NAME",)
+    for field, name in options.columns.items() if not call.is_pair else ():
+        is_ranker = field.startswith(RANKERS) and not call.is_columns
         if not (field in labels or field.startswith(_PER_ITEM) or is_ranker):
             check_field(field, [*known, *more, f"{_PER_ITEM}NAME", *labels])
         if field == "gains":
@@ -84,7 +84,7 @@ def event_fields(
         named["combine"] = options.combine
     time = options.columns.get("time", base.time)
     # Timestamp columns of tables need no unit, and times as text are mostly ISO 8601.
-    assumed: TimeUnit | None = "iso8601" if given.is_columns and time is not None else None
+    assumed: TimeUnit | None = "iso8601" if call.is_columns and time is not None else None
     unit = options.time_unit or base.time_unit or assumed
     if time is not None and unit is None:
         raise InputError(
@@ -99,9 +99,9 @@ def reads_types(metric: Metric) -> bool:
     return bool(metric.values.get("type")) or metric.definition.reads == "event"
 
 
-def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | None:
+def lacking_field(metric: Metric, fields: EventFields, call: CallInputs) -> Note | None:
     """The field that a metric needs and no event here can have, with a remedy; else None."""
-    if given.kind in ("pair", "scores") and metric.values.get("type"):
+    if call.kind in ("pair", "scores") and metric.values.get("type"):
         return Note("types of interactions, which rows cannot have; give events")
     for name in metric.item_values_without(fields.per_item or ()):
         return Note(
@@ -110,19 +110,19 @@ def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | N
             column=column(f"{_PER_ITEM}{name}", "FIELD"),
         )
     key, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
-    if not key or (getattr(fields, key) and not given.is_columns):
+    if not key or (getattr(fields, key) and not call.is_columns):
         return None
-    if given.is_columns:
+    if call.is_columns:
         return Note("{what}, which tables cannot have; give JSON lines", what=what)
     field = f"{RANKERS}NAME" if key == "rankers" else key
     named = column(field, "FIELD")
     return Note("{what}; name its field with {column}", what=what, column=named)
 
 
-def check_fields(metrics: Iterable[Metric], fields: EventFields, given: Given) -> None:
+def check_fields(metrics: Iterable[Metric], fields: EventFields, call: CallInputs) -> None:
     """Refuse a metric for which no event here has a field."""
     for metric in metrics:
-        if (lacking := lacking_field(metric, fields, given)) is not None:
+        if (lacking := lacking_field(metric, fields, call)) is not None:
             text = "{metric} needs " + lacking.text + "."
             raise InputError(text, metric=repr(metric.text), **lacking.values)
 

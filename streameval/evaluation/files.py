@@ -52,7 +52,7 @@ _NOT_READ: Final = (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")
 MIND: Final = ("impression", "user", "time", "history", "impressions")
 """The columns of MIND's behaviors.tsv, which has no header."""
 
-_MIND_SHOWN: Final = re.compile(r"\s*\S+-[01](\s+\S+-[01])*\s*")
+_MIND_IMPRESSIONS: Final = re.compile(r"\s*\S+-[01](\s+\S+-[01])*\s*")
 """What is in the last of them: N5-0 N6-1."""
 
 
@@ -629,7 +629,7 @@ def _check_header(path: str, names: Sequence[str], delimiter: str) -> None:
         _refuse_bytes(path)
     if any(finite_or_none(part) is not None for name in names for part in name.split("::")):
         first = delimiter.join(names)
-        if delimiter == "\t" and len(names) == len(MIND) and _MIND_SHOWN.fullmatch(names[-1]):
+        if delimiter == "\t" and len(names) == len(MIND) and _MIND_IMPRESSIONS.fullmatch(names[-1]):
             raise InputError(
                 "{problem}, is like MIND's; read it with {form=mind}.",
                 problem=f"{path}: the first line, {first[:60]!r}",

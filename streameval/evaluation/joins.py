@@ -124,16 +124,22 @@ def configured_join(
             ignore=list(stream.ignore) if stream else [],
         )
 
-    shown = options.fields(event)
-    columns = {"recommendations": shown.recommendations, "time": shown.time, "user": shown.user}
+    impression_fields = options.fields(event)
+    columns = {
+        "recommendations": impression_fields.recommendations,
+        "time": impression_fields.time,
+        "user": impression_fields.user,
+    }
     columns = {name: of for name, of in columns.items() if of != getattr(EventFields(), name)}
     first = StreamTables(
         tables[options.names[0]],
-        columns | {"request_id": shown.event_id},
+        columns | {"request_id": impression_fields.event_id},
         event.time_unit,
         rule(None),
         is_configured=True,
-        required=[] if shown.event_id is None or options.key == "request_id" else ["request_id"],
+        required=[]
+        if impression_fields.event_id is None or options.key == "request_id"
+        else ["request_id"],
     )
     streams = []
     for name, stream in zip(options.names[1:], options.interactions, strict=True):
@@ -165,13 +171,13 @@ def read_impressions(
         lists = _ids_column(stream, options)
         for block, columns in _blocks(table, stream, options, "impressions", others):
             used |= _uses(block, columns, stream)
-            kept = {name: block.rows[name] for name in others if name in block.names}
-            shown = block.column(columns["recommendations"])
-            lists.has_bars = lists.note_bars(shown)
-            kept |= _keys(block, columns)
-            kept |= {"recommendations": lists.read(shown)}
-            kept["times"] = _times_of(block, columns, stream)
-            tables.append(arrow().table(kept))
+            extra = {name: block.rows[name] for name in others if name in block.names}
+            cells = block.column(columns["recommendations"])
+            lists.has_bars = lists.note_bars(cells)
+            extra |= _keys(block, columns)
+            extra |= {"recommendations": lists.read(cells)}
+            extra["times"] = _times_of(block, columns, stream)
+            tables.append(arrow().table(extra))
         if lists.has_separator:
             name = stream.columns.get("recommendations") or "recommendations"
             used.add(("separator", name if name in options.separator else ""))
@@ -209,48 +215,48 @@ def _uses(block: RowBlock, columns: Mapping[str, str], stream: StreamTables) -> 
 
 
 def divide(
-    shown: Any, streams: Sequence[Stream], rule: Attribution, buckets: int
+    impressions: Any, streams: Sequence[Stream], rule: Attribution, buckets: int
 ) -> Sequence[JoinBucket]:
     """All rows by the key of the join, for several processes."""
-    found: dict[int, list[bytes | None]] = {}
-    tables = [shown, *(stream.table for stream in streams)]
+    by_bucket: dict[int, list[bytes | None]] = {}
+    tables = [impressions, *(stream.table for stream in streams)]
     for number, table in enumerate(tables):
         if table is None:
             continue
         side: Literal["impressions", "interactions"] = "interactions" if number else "impressions"
         for row in pieces(table, side, rule, buckets).to_pylist():
-            of = found.setdefault(row["bucket"], [None] * len(tables))
+            of = by_bucket.setdefault(row["bucket"], [None] * len(tables))
             of[number] = row["rows"]
-    return [JoinBucket(number, found[number]) for number in sorted(found)]
+    return [JoinBucket(number, by_bucket[number]) for number in sorted(by_bucket)]
 
 
 def opened(bucket: JoinBucket, streams: Sequence[Stream]) -> tuple[Any, Sequence[Stream]]:
     """The rows of a bucket: impressions, and the streams of interactions."""
-    shown, *reported = [
+    impressions, *reported = [
         None if side is None else arrow().ipc.open_stream(side).read_all() for side in bucket.sides
     ]
     pairs = zip(streams, reported, strict=True)
-    return shown, [stream._replace(table=table) for stream, table in pairs]
+    return impressions, [stream._replace(table=table) for stream, table in pairs]
 
 
-def empty_lists(shown: Any, rule: Attribution) -> Any:
+def empty_lists(impressions: Any, rule: Attribution) -> Any:
     """The columns of the lists that a join of these impressions makes, without rows."""
-    return join_streams(shown.slice(0, 0), [], rule).lists
+    return join_streams(impressions.slice(0, 0), [], rule).lists
 
 
 def _blocks(
     table: Table, stream: StreamTables, options: Options, where: str, others: Sequence[str]
 ) -> Iterator[tuple[RowBlock, dict[str, str]]]:
     """The rows of a table, block by block, and the column of each field that it has."""
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
 
     def select(path: str, names: Sequence[str]) -> dict[str, bool]:
-        found.update(_columns_of(path, names, stream, where))
-        return dict.fromkeys((*found.values(), *others), False)
+        types.update(_columns_of(path, names, stream, where))
+        return dict.fromkeys((*types.values(), *others), False)
 
     for part in parts_of(table, options):
         for block in blocks_of(part, select, options):
-            yield block, found
+            yield block, types
 
 
 def _columns_of(

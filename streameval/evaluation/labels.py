@@ -103,13 +103,14 @@ class UserLabels:
         pairs = np.unique(np.concatenate(of_users) * size + np.concatenate(of_words))
         if MISSING_LABEL in values:
             pairs = pairs[pairs % size != values.index(MISSING_LABEL)]
-        owners, codes = np.divmod(pairs, size)
-        again = np.flatnonzero(np.diff(owners) == 0)
+        user_codes, codes = np.divmod(pairs, size)
+        again = np.flatnonzero(np.diff(user_codes) == 0)
         if again.size:
             first, second = (values[codes[at]] for at in (again[0], again[0] + 1))
-            user = names[owners[again[0]]]
+            user = names[user_codes[again[0]]]
             raise InputError(
                 "{problem}; {by} needs one value for each user. Give it, or a table as {users}.",
                 problem=f"user {user!r:.40} has the {label} {first!r:.40} and {second!r:.40}",
             )
-        return {names[owner]: values[code] for owner, code in zip(owners, codes, strict=True)}
+        columns = zip(user_codes, codes, strict=True)
+        return {names[user]: values[code] for user, code in columns}

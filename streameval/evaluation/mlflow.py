@@ -54,17 +54,21 @@ class RankingEvaluator:
         metrics = options.pop("metrics", ())
         if not metrics:
             raise UsageError('name metrics: evaluator_config={"metrics": ["ndcg@10", "mrr"]}.')
-        shown = dataset.predictions_data
+        recommendations = dataset.predictions_data
         if model is not None:
-            shown = model.predict(dataset.features_data)
-            if hasattr(shown, "columns"):
-                shown = shown[shown.columns[0] if predictions is None else predictions]
-        if shown is None or dataset.labels_data is None:
+            recommendations = model.predict(dataset.features_data)
+            if hasattr(recommendations, "columns"):
+                recommendations = recommendations[
+                    recommendations.columns[0] if predictions is None else predictions
+                ]
+        if recommendations is None or dataset.labels_data is None:
             raise UsageError(
                 "name the columns of lists and of chosen items: predictions=, targets=."
             )
-        found = evaluate([*map(list, shown)], [*map(list, dataset.labels_data)], metrics, **options)
-        defined = {name: reading for name, reading in found.items() if reading.defined}
+        result = evaluate(
+            [*map(list, recommendations)], [*map(list, dataset.labels_data)], metrics, **options
+        )
+        defined = {name: reading for name, reading in result.items() if reading.defined}
         values = {
             re.sub(r"[^\w.-]+", "_", name).strip("_"): reading.value
             for name, reading in defined.items()
@@ -73,5 +77,5 @@ class RankingEvaluator:
         client = mlflow.MlflowClient()
         for name, value in values.items():
             client.log_metric(run_id, name, value)
-        client.log_dict(run_id, {"readings": found.rows()}, "streameval.json")
+        client.log_dict(run_id, {"readings": result.rows()}, "streameval.json")
         return mlflow.models.EvaluationResult(metrics=values, artifacts={})

@@ -105,18 +105,18 @@ class Note:
         self.text, self.values = text, values
 
     def __str__(self) -> str:
-        return self._said(str)
+        return self._message(str)
 
     def for_command(self) -> str:
         """The sentence as the command line says it."""
-        return self._said(Setting.for_command)
+        return self._message(Setting.for_command)
 
-    def _said(self, form: Callable[[Setting], str]) -> str:
+    def _message(self, form: Callable[[Setting], str]) -> str:
         def named(match: re.Match[str]) -> str:
             name, key, value = match.groups()
             if key is None and value is None and name in self.values:
-                given = self.values[name]
-                return given if isinstance(given, str) else form(given)
+                setting = self.values[name]
+                return setting if isinstance(setting, str) else form(setting)
             return form(Setting(name, value, key)) if name in _NAMES else match[0]
 
         return _PLACEHOLDER.sub(named, self.text)
@@ -133,10 +133,10 @@ class InputError(UsageError):
         return partial(type(self), **self.message.values), (self.message.text,)
 
 
-def for_command(said: object) -> str:
+def for_command(text: object) -> str:
     """A message, or an error, as the command line says it."""
-    note = said.message if isinstance(said, InputError) else said
-    return note.for_command() if isinstance(note, Note) else str(said)
+    note = text.message if isinstance(text, InputError) else text
+    return note.for_command() if isinstance(note, Note) else str(text)
 
 
 def lines_for_command(error: StreamevalError) -> Sequence[str]:
@@ -184,8 +184,8 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
         return self.separator.get(column_name, self.separator.get(""))
 
     def __post_init__(self) -> None:
-        plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
-        for key, problem in problems(_PlainOptions, plain):
+        values = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
+        for key, problem in problems(_PlainOptions, values):
             raise InputError("{setting}: {problem}", setting=Setting(key), problem=problem)
         try:
             checked_time_zone(self.time_zone)
@@ -244,8 +244,8 @@ def _named_settings(options: Options) -> dict[Named, Setting]:
         named["header", None] = Setting("header", ",".join(options.header))
     if options.processes > 1:
         named["processes", None] = Setting("processes", str(options.processes))
-    for name, given in options.inputs.items():
-        keys = [*given] if name == "attributes" else [None]
+    for name, value in options.inputs.items():
+        keys = [*value] if name == "attributes" else [None]
         named |= {(name, key): Setting(name, None, key) for key in keys}
     return named
 
@@ -265,7 +265,7 @@ def idle_notes(options: Options, used: Collection[Named]) -> Iterator[Note]:
             yield Note("{setting} " + what + ": {why}.", setting=setting, why=why)
 
 
-def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
+def refuse_options(options: Options, names: Sequence[str], why: str) -> None:
     """Refuse options of these names, which would be taken and do nothing."""
     for name in names:
         if getattr(options, name):

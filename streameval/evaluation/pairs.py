@@ -51,7 +51,7 @@ class Joined:
         self._recommendations, self._truth, self._ties = recommendations, truth, ties
         self._how, integers = fields.combine, fields.ids == "integer"
         self.notes: list[Note] = []
-        self.uses_ties = recommendations.worth is not None and not recommendations.by_rank
+        self.uses_ties = recommendations.values is not None and not recommendations.by_rank
         sides = (recommendations, truth)
         idle = [side.idle for side in sides if side.idle is not None]
         users, user_codes = merge_coded([*(side.users for side in sides), *idle])
@@ -100,37 +100,40 @@ class Joined:
         """
         times = (self._recommendations.times, self._truth.times)
         if every is None or times[0] is None or times[1] is None:
-            mine, theirs = (np.arange(len(codes)) for codes in self._by)
-            yield None, self._events(mine, theirs, users=users, scores=scores, whole=True)
+            recommended, truth = (np.arange(len(codes)) for codes in self._by)
+            yield None, self._events(recommended, truth, users=users, scores=scores, complete=True)
             return
         parts = [_split(every.starts(of_side)) for of_side in times if of_side is not None]
         none = np.zeros(0, np.int64)
         for start in sorted(parts[0].keys() | parts[1].keys()):
-            mine, theirs = (part.get(start, none) for part in parts)
-            yield start, self._events(mine, theirs, users=users, scores=scores, whole=False)
+            recommended, truth = (part.get(start, none) for part in parts)
+            yield (
+                start,
+                self._events(recommended, truth, users=users, scores=scores, complete=False),
+            )
 
     def _events(
-        self, mine: IntArray, theirs: IntArray, *, users: bool, scores: bool, whole: bool
+        self, recommended: IntArray, truth: IntArray, *, users: bool, scores: bool, complete: bool
     ) -> Columns:
-        codes = [self._by[0][mine], self._by[1][theirs]]
+        codes = [self._by[0][recommended], self._by[1][truth]]
         count, names, ranked = len(self._users), self._users, self._order
-        if not whole:
+        if not complete:
             present, first = np.unique(np.concatenate(codes), return_index=True)
             order = present[np.argsort(first, kind="stable")]
             renamed = np.zeros(count, np.int64)
             renamed[order] = np.arange(order.size)
             codes, count = [renamed[part] for part in codes], order.size
             names = names.take(arrow().array(order))
-            place, user_of = (np.full(len(self._by[0]), -1) for _ in range(2))
-            place[self._order], user_of[mine] = np.arange(len(self._order)), codes[0]
-            ranked = mine[place[mine] >= 0]
-            ranked = ranked[np.lexsort((place[ranked], user_of[ranked]))]
+            rank, user_of = (np.full(len(self._by[0]), -1) for _ in range(2))
+            rank[self._order], user_of[recommended] = np.arange(len(self._order)), codes[0]
+            ranked = recommended[rank[recommended] >= 0]
+            ranked = ranked[np.lexsort((rank[ranked], user_of[ranked]))]
             codes[0] = user_of[ranked]
         elif self._left_out is not None:
             codes[0] = codes[0][ranked]
-        interactions = theirs[np.argsort(codes[1], kind="stable")]
+        interactions = truth[np.argsort(codes[1], kind="stable")]
         edges, bounds = _offsets(codes[0], count), _offsets(codes[1], count)
-        worth, gains = self._recommendations.worth, self._truth.worth
+        recommended_scores, gains = self._recommendations.values, self._truth.values
         if gains is not None and (gains == 1).all():
             gains = None
         return Columns(
@@ -138,7 +141,9 @@ class Joined:
             recommendations=self._lists(self._of[0][ranked], edges),
             interactions=self._lists(self._of[1][interactions], bounds),
             gains=None if gains is None else (gains[interactions], bounds),
-            scores=(worth[ranked], edges) if scores and worth is not None else None,
+            scores=(recommended_scores[ranked], edges)
+            if scores and recommended_scores is not None
+            else None,
             positions=None if self._positions is None else (self._positions[ranked], edges),
             combine=self._how,
         )
@@ -164,11 +169,11 @@ class Joined:
         )
         if not exclude.size:
             self._note(NOTHING_TO_EXCLUDE)
-        for what, found, ids, known in (
+        for what, matches, ids, known in (
             ("user", users, exclude.users, self._users),
             ("item", items, exclude.items, self._items),
         ):
-            if exclude.size and (found < 0).all():
+            if exclude.size and (matches < 0).all():
                 self._note(
                     "{exclude} leaves nothing out, as no {what} of it is in the recommendations or "
                     "the truth: {starts}",
@@ -192,23 +197,23 @@ class Joined:
         side, users = self._recommendations, self._by[0]
         if side.by_rank and side.ranks is not None:
             return np.lexsort((side.ranks, users))
-        if side.worth is not None:
-            return np.lexsort((-side.worth, users))
+        if side.values is not None:
+            return np.lexsort((-side.values, users))
         return np.argsort(users, kind="stable")
 
     def _equal_scores(self, order: IntArray) -> Array:
         """True if the row at each index of a sorted order has the score of the one before."""
-        worth, users = self._recommendations.worth, self._by[0]
+        values, users = self._recommendations.values, self._by[0]
         again = np.zeros(len(order), np.bool_)
-        if worth is not None and len(order):
-            users, worth = users[order], worth[order]
-            again[1:] = (users[1:] == users[:-1]) & (worth[1:] == worth[:-1])
+        if values is not None and len(order):
+            users, values = users[order], values[order]
+            again[1:] = (users[1:] == users[:-1]) & (values[1:] == values[:-1])
         return again
 
     def _order_ties(self) -> None:
         """Order equal scores; note lists in which the earlier row decides which items are hits."""
         side = self._recommendations
-        if side.by_rank or side.worth is None or self._ties == "arrival":
+        if side.by_rank or side.values is None or self._ties == "arrival":
             return
         again = self._equal_scores(self._order)
         is_tied = again | np.append(again[1:], False)
@@ -223,9 +228,9 @@ class Joined:
         undecided = (hits > 0) & (hits < sizes)
         lists = np.unique(self._by[0][rows][~again[at]][undecided]).size
         if lists:
-            worth = side.worth if self._left_out is None else side.worth[~self._left_out]
+            values = side.values if self._left_out is None else side.values[~self._left_out]
             self._note(
-                ("all scores are equal; " if (worth == worth[0]).all() else "")
+                ("all scores are equal; " if (values == values[0]).all() else "")
                 + f"lists with equal scores for a hit and another item: {lists:,}; the earlier "
                 "row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
             )
@@ -247,21 +252,25 @@ class Joined:
 
     def _hits(self, rows: IntArray) -> Array:
         """True if the user of each of these rows interacted with its item."""
-        worth, liked = self._truth.worth, self._pairs(1)
+        values, liked = self._truth.values, self._pairs(1)
         pairs = self._pair_of(self._by[0][rows], self._of[0][rows])
-        return are_in(pairs, liked if worth is None else liked[worth > 0])
+        return are_in(pairs, liked if values is None else liked[values > 0])
 
     def _gains(self, rows: IntArray) -> Array:
         """The gain of the item of each of these rows for its user; 0 without an interaction."""
-        worth, pairs = self._truth.worth, self._pairs(1)
-        if worth is None:
+        values, pairs = self._truth.values, self._pairs(1)
+        if values is None:
             return self._hits(rows).astype(np.float64)
-        of_truth, places = np.unique(pairs, return_inverse=True)
+        of_truth, pair_index = np.unique(pairs, return_inverse=True)
         gains = np.full(of_truth.size, 0.0 if self._how == "sum" else -np.inf)
-        (np.add if self._how == "sum" else np.maximum).at(gains, places, worth)
-        wanted = self._pair_of(self._by[0][rows], self._of[0][rows])
-        at = np.minimum(np.searchsorted(of_truth, wanted), max(0, of_truth.size - 1))
-        return np.where(of_truth[at] == wanted, gains[at], 0.0) if of_truth.size else wanted * 0.0
+        (np.add if self._how == "sum" else np.maximum).at(gains, pair_index, values)
+        requested = self._pair_of(self._by[0][rows], self._of[0][rows])
+        at = np.minimum(np.searchsorted(of_truth, requested), max(0, of_truth.size - 1))
+        return (
+            np.where(of_truth[at] == requested, gains[at], 0.0)
+            if of_truth.size
+            else requested * 0.0
+        )
 
     def _note_strangers(self, present: list[Array]) -> None:
         """Refuse sides that share no user, or of which one has no rows; note ids of one side."""
@@ -278,9 +287,9 @@ class Joined:
             raise InputError(
                 "{problem}", problem=_strangers("user", recommendations.users, truth.users)
             )
-        chosen = np.zeros(len(self._items), np.bool_)
-        chosen[self._of[1]] = True
-        if recommendations.size and truth.size and not chosen[self._of[0]].any():
+        is_recommended = np.zeros(len(self._items), np.bool_)
+        is_recommended[self._of[1]] = True
+        if recommendations.size and truth.size and not is_recommended[self._of[0]].any():
             problem = _strangers("item", recommendations.items, truth.items)
             self._note("{problem}", problem=problem)
         without = [int((~part).sum()) for part in present]
@@ -329,8 +338,8 @@ class Joined:
         side, users = self._recommendations, self._by[0]
         if side.ranks is None or not side.size:
             return
-        by_worth = not side.by_rank and side.worth is not None
-        if by_worth:
+        by_value = not side.by_rank and side.values is not None
+        if by_value:
             group = np.cumsum(~self._equal_scores(order))
             order = order[np.lexsort((side.ranks[order], group))]
         steps = np.diff(side.ranks[order])[np.diff(users[order]) == 0]
@@ -339,7 +348,7 @@ class Joined:
                 "all ranks of a user's recommendations are equal, so they keep the order of "
                 "their file: is the column a rank?"
             )
-        elif by_worth and (steps < 0).any():
+        elif by_value and (steps < 0).any():
             self._note(
                 "scores and ranks of the recommendations order the items differently; they are "
                 "sorted by score, or with {columns.rank=NAME} by rank."
@@ -397,13 +406,13 @@ def _as_integers(ids: Any) -> Any:
     return integers if integers.cast(ids.type).equals(ids) else ids
 
 
-def _strangers(what: str, mine: Any, theirs: Any) -> str:
-    return f"no {what} is in both files: {_first_of_each(mine, theirs)}"
+def _strangers(what: str, own: Any, other: Any) -> str:
+    return f"no {what} is in both files: {_first_of_each(own, other)}"
 
 
-def _first_of_each(mine: Any, theirs: Any) -> str:
-    first, other = (ids[0].as_py() if len(ids) else None for ids in (mine, theirs))
-    return f"one starts with {first!r:.40}, the other with {other!r:.40}; write their ids alike."
+def _first_of_each(own: Any, other: Any) -> str:
+    first, second = (ids[0].as_py() if len(ids) else None for ids in (own, other))
+    return f"one starts with {first!r:.40}, the other with {second!r:.40}; write their ids alike."
 
 
 def hashes_of(ids: Iterable[str]) -> Array:

@@ -391,9 +391,9 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
         >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
         ([1, 1], [2])
     """
-    listed = [*_each(rows)]
-    cells = merged(listed, **inputs)
-    return _rows_of(cells, _state(listed[0].state)) if listed else []
+    parts = [*_each(rows)]
+    cells = merged(parts, **inputs)
+    return _rows_of(cells, _state(parts[0].state)) if parts else []
 
 
 def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:

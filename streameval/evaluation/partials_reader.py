@@ -158,10 +158,10 @@ def spans_of(path: str, metrics: Sequence[str]) -> list[SpanReadings]:
         for text in texts:
             if text not in known:
                 raise UsageError(f"-m {text}: not in {path}, which has {', '.join(known)}.")
-        chosen = [known[text] for text in texts] or [*counted.metrics]
+        selected = [known[text] for text in texts] or [*counted.metrics]
         kind: Kind = "anytime" if cell.start is None else "pointwise"
         method = interval_method(counted.intervals, kind)
-        for metric in chosen:
+        for metric in selected:
             (reading,) = readings_of(metric, counted.table, np.zeros(1, np.int64), method)
             series = Series(metric, cell.labels, reading, LIFETIME, 0)
             spans.setdefault(cell.start, []).append(series)

@@ -101,7 +101,7 @@ def over_time(
         lines.setdefault(point.labels, {})[point.start] = point.value
     for name, values in lines.items():
         # matplotlib leaves a label that begins with an underscore out of the legend.
-        label = _folded(f" {name}" if name.startswith("_") else name)
+        label = _wrapped(f" {name}" if name.startswith("_") else name)
         heights = [values.get(start, math.nan) for start in starts]
         drawn.plot(starts, heights, marker=".", label=label)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
@@ -173,11 +173,11 @@ def draw_rows(axes: Axes, rows: Sequence[DrawnRow]) -> None:
             axes.plot([low, high], [index, index], color=colour)
         if value is not None:
             axes.plot([value], [index], marker="o", color=colour)
-    axes.set_yticks(range(len(rows)), [_folded(row.name) for row in rows], parse_math=False)
+    axes.set_yticks(range(len(rows)), [_wrapped(row.name) for row in rows], parse_math=False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
 
 
-def _folded(label: str) -> str:
+def _wrapped(label: str) -> str:
     return textwrap.fill(label, 36)
 
 
@@ -198,13 +198,13 @@ class _Point(NamedTuple):
     value: float
 
 
-def _points(given: Any) -> Iterator[_Point]:
+def _points(result: Any) -> Iterator[_Point]:
     """The points of an Evaluation with spans, or of rows; refuses anything else."""
-    rows = given.rows() if hasattr(given, "rows") else given
+    rows = result.rows() if hasattr(result, "rows") else result
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
         raise MetricError(f"rows={rows!r:.80}: {_ROWS}")
     for index, row in enumerate(rows):
-        if rows is not given and "start" not in row:
+        if rows is not result and "start" not in row:
             problem = 'this evaluation has no spans; evaluate with every="1h" or similar'
             raise MetricError(f"rows: {problem}")
         if not isinstance(row, Mapping) or not row.keys() >= _FIELDS:

@@ -48,7 +48,7 @@ class QuoteCheck:
         field = rb'(?<![^%b\r\n])"(?:[^"]++|"")*+"' % sign
         inside = rb'(?<=[^%b\r\n])"' % sign
         # Possessive, so that no megabyte is read twice.
-        self._sound = re.compile(
+        self._valid = re.compile(
             rb'(?:[^"]*+%b(?=[%b\r\n]|\Z)|[^"]*+%b)*+[^"]*+' % (field, sign, inside)
         )
         self._closed = re.compile(rb'"(?:[^"]++|"")*+"[^%b\r\n]' % sign)
@@ -56,14 +56,14 @@ class QuoteCheck:
 
     def add(self, content: bytes) -> WrongQuote | None:
         """Check the next part of a file; what its end cuts is checked with the next one."""
-        whole = self._rest + content
+        text = self._rest + content
         # A part begins with a line, so that its first quote begins a field; lines may end in \r.
-        return self._check(whole, whole.rfind(b"\n") + 1 or whole.rfind(b"\r", 0, -1) + 1)
+        return self._check(text, text.rfind(b"\n") + 1 or text.rfind(b"\r", 0, -1) + 1)
 
     def end(self) -> WrongQuote | None:
         """Check what is left at the end of the file."""
-        found = self._check(self._rest, len(self._rest))
-        return found if found is not None or not self._rest else self.open_quote
+        wrong = self._check(self._rest, len(self._rest))
+        return wrong if wrong is not None or not self._rest else self.open_quote
 
     @property
     def open_quote(self) -> WrongQuote | None:
@@ -71,14 +71,14 @@ class QuoteCheck:
         is_open = self._rest.startswith(b'"')
         return self._wrong(self._rest, is_open=True) if is_open else None
 
-    def _check(self, whole: bytes, end: int) -> WrongQuote | None:
+    def _check(self, text: bytes, end: int) -> WrongQuote | None:
         checked = end
-        if b'"' in whole:
-            found = self._sound.match(whole, 0, end)
-            checked = 0 if found is None else found.end()
-        lines = (whole.count(sign, 0, checked) for sign in (b"\n", b"\r"))
+        if b'"' in text:
+            match = self._valid.match(text, 0, end)
+            checked = 0 if match is None else match.end()
+        lines = (text.count(sign, 0, checked) for sign in (b"\n", b"\r"))
         self._line += next(filter(None, lines), 0)
-        self._rest = whole[checked:]
+        self._rest = text[checked:]
         if checked < end and self._closed.match(self._rest):
             return self._wrong(self._rest, is_open=False)
         return None

@@ -99,7 +99,7 @@ def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
                 "verdict": reading.verdict,
                 "note": reading.note,
             }
-            yield fields | {name: said for name, said in remarks.items() if said is not None}
+            yield fields | {name: text for name, text in remarks.items() if text is not None}
 
 
 _COLUMNS: Final = frozenset(

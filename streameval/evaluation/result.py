@@ -37,7 +37,7 @@ from streameval.evaluation.processes import map_parts
 from streameval.evaluation.report import SpanReadings, label_column
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import SliceCounts, starts_of
-from streameval.evaluation.sources import EventSource, Given, added
+from streameval.evaluation.sources import CallInputs, EventSource, added
 from streameval.events import Id
 from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind
@@ -97,7 +97,7 @@ class FileCounts:
         self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
         # Whoever reads the rows again joins them again.
-        of_tables = dict(zip(setup.given.stream_names, source.outcomes, strict=True))
+        of_tables = dict(zip(setup.call.stream_names, source.outcomes, strict=True))
         self.outcomes: Mapping[str, OutcomeCounts] = counts.outcomes or of_tables
 
     @property
@@ -124,10 +124,10 @@ class FileCounts:
     def rows(self) -> Sequence[EvaluationRow]:
         """The readings, by start, metric and labels."""
         users: dict[tuple[str, ...], float] = {}
-        for family in self._whole if self.setup.intervals is not None else ():
+        for family in self._lifetime if self.setup.intervals is not None else ():
             cells = sorted(family.labels)
-            found = audiences(family.table, np.array(cells, np.int64))
-            users = {family.labels[at]: of.users for at, of in zip(cells, found, strict=False)}
+            audience = audiences(family.table, np.array(cells, np.int64))
+            users = {family.labels[at]: of.users for at, of in zip(cells, audience, strict=False)}
         return [
             EvaluationRow(
                 span.begin, span.snapshot.labels_of(of), of.window, of.reading, users.get(of.labels)
@@ -138,7 +138,7 @@ class FileCounts:
 
     def accumulator(self, labels: Sequence[str]) -> Accumulator | None:
         """The counts of a slice; a copy. None if there is no such slice, or spans split it."""
-        for family in self._whole:
+        for family in self._lifetime:
             for cell in [cell for cell, of in family.labels.items() if of == tuple(labels)]:
                 counted = self.setup.accumulator(self.ids or "text", self.setup.intervals)
                 counted.adopt(b"".join(family.table.dump([cell])))
@@ -146,7 +146,7 @@ class FileCounts:
         return None
 
     @property
-    def _whole(self) -> Sequence[SliceTable]:
+    def _lifetime(self) -> Sequence[SliceTable]:
         """The family that all labels split, and no segment."""
         return [family for family in self.families if family.names == self.labels][:1]
 
@@ -269,12 +269,12 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     for note in notes:
         around.note(note)
     # Another process gets the parts that it counts.
-    alone = setup._replace(given=Given("lines", ()))
+    alone = setup._replace(call=CallInputs("lines", ()))
     empty = partial(_empty_counts, alone, source.ids or "text")
     is_joined = setup.config is not None and setup.config.attribution is not None
     processes = 1 if is_joined else setup.options.processes
     counts = _count_parts(source, empty, processes, around)
-    counts.settle()
+    counts.flush()
     source.used |= _used_by_metrics(setup)
     if setup.intervals is not None or (setup.every is not None and setup.every.days is not None):
         source.used.add(("time_zone", None))
@@ -289,14 +289,14 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     if not counts.tally.valid:
         if (warning := counts.warning()) is not None:
             around.note(warning)
-        for text in _join_notes(setup.given, source):
+        for text in _join_notes(setup.call, source):
             around.note(text)
-        raise NoEventsError(setup.given.names)
-    for text in (*counts.advice(), *_join_notes(setup.given, source)):
+        raise NoEventsError(setup.call.names)
+    for text in (*counts.advice(), *_join_notes(setup.call, source)):
         around.note(text)
     time, newest = setup.fields.time, counts.newest
     # A wrong unit makes the window of a join longer or shorter.
-    joins = is_joined or setup.given.kind == "joined"
+    joins = is_joined or setup.call.kind == "joined"
     by_time = joins or setup.every is not None or setup.analysis is not None
     if by_time and time is not None and newest is not None:
         early = unit_warning(newest, time, str(setup.fields.time_unit))
@@ -305,16 +305,16 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     return FileCounts(setup, source, counts)
 
 
-def _join_notes(given: Given, source: EventSource) -> Iterator[str]:
+def _join_notes(call: CallInputs, source: EventSource) -> Iterator[str]:
     """Rows of a join that are invalid, and streams most of which count in no list."""
-    for at, (name, counts) in enumerate(zip(given.stream_names, source.outcomes, strict=True)):
+    for at, (name, counts) in enumerate(zip(call.stream_names, source.outcomes, strict=True)):
         if counts.invalid:
             number = f"{counts.invalid:,} of {counts.records:,} rows of {name}"
-            needs = ", ".join(_needs(given.events, at))
+            needs = ", ".join(_needs(call.events, at))
             yield f"{number} are invalid and left out; a row needs {needs}."
         outcomes: dict[str, int] = {outcome: getattr(counts, outcome) for outcome in OUTCOMES}
         health = StreamHealth(name=name, outcomes=outcomes, open=0, outside=counts.outside)
-        by_request = given.events.impressions.rule.key == "request_id"
+        by_request = call.events.impressions.rule.key == "request_id"
         if at and (warning := health.warning(by_request=by_request)) is not None:
             yield warning
 
@@ -352,16 +352,16 @@ def note_idle(around: Surroundings, counted: FileCounts) -> None:
 
 def _unread_fields(setup: Setup) -> Iterator[Note]:
     """Ranks and scores of the first JSON line that are not read, and values that mean nothing."""
-    given, fields = setup.given, setup.fields
-    if given.is_columns:
+    call, fields = setup.call, setup.fields
+    if call.is_columns:
         for metric in setup.metrics:
-            if (lacking := lacking_field(metric, fields, given)) is not None:
+            if (lacking := lacking_field(metric, fields, call)) is not None:
                 text = "do not use the value of {metric}: it needs " + lacking.text + "."
                 yield Note(text, metric=metric.text, **lacking.values)
         return
     reads = {metric.definition.reads for metric in setup.metrics}
     scored = ["scores"] if reads & {"scores", "ranksums", "event"} else []
-    record = first_record(given.events)
+    record = first_record(call.events)
     for name in ("positions", *scored):
         if getattr(fields, name) is None and name in record:
             yield Note(
@@ -377,7 +377,7 @@ def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[str]:
     Texts, which name no settings: a record may have braces.
     """
     tally, dead_letters = counts.tally, counts.dead_letters
-    unit = "row" if setup.given.is_columns else "line"
+    unit = "row" if setup.call.is_columns else "line"
     bad = sum(tally.invalid.values())
     if bad:
         yield f"{bad:,} of {tally.consumed:,} records are invalid and left out:"

@@ -109,7 +109,7 @@ class Side(NamedTuple):
     Attributes:
         path: of the file, folder or pattern, or the name of the frame.
         users: Arrow dictionary of integers or strings, as are the items.
-        worth: score or rating of each row, shape (rows,); None without such a column.
+        values: score or rating of each row, shape (rows,); None without such a column.
         times: event time of each row, microseconds since the epoch, shape (rows,); None without.
         ranks: rank of each row, lowest first, shape (rows,); None without such a column.
         by_rank: whether the ranks order the items, rather than the scores.
@@ -123,7 +123,7 @@ class Side(NamedTuple):
     path: str
     users: Any
     items: Any
-    worth: Array | None = None
+    values: Array | None = None
     times: IntArray | None = None
     ranks: Array | None = None
     by_rank: bool = False
@@ -135,17 +135,17 @@ class Side(NamedTuple):
 
     def take(self, rows: IntArray) -> Side:
         """These rows, in this order."""
-        numbers: tuple[Any, ...] = (self.worth, self.times, self.ranks)
-        worth, times, ranks = (None if of is None else of[rows] for of in numbers)
+        numbers: tuple[Any, ...] = (self.values, self.times, self.ranks)
+        values, times, ranks = (None if of is None else of[rows] for of in numbers)
         users, items = (ids.take(arrow().array(rows)) for ids in (self.users, self.items))
-        return Side(self.path, users, items, worth, times, ranks, self.by_rank)
+        return Side(self.path, users, items, values, times, ranks, self.by_rank)
 
     def in_single(self) -> Side:
         """These rows with scores as 32-bit floats, which may make some equal."""
-        if self.worth is None:
+        if self.values is None:
             return self
         with np.errstate(over="ignore"):
-            return self._replace(worth=self.worth.astype(np.float32).astype(np.float64))
+            return self._replace(values=self.values.astype(np.float32).astype(np.float64))
 
     @property
     def size(self) -> int:
@@ -156,9 +156,9 @@ class Side(NamedTuple):
 def check_field(field: str, known: Sequence[str]) -> None:
     """Refuse a key of `columns` that is not known."""
     if field not in known:
-        listed = f"{', '.join(known)}.{suggestion(field, known)}"
+        known_fields = f"{', '.join(known)}.{suggestion(field, known)}"
         raise InputError(
-            "{columns}: {problem}", problem=f"unknown field {field!r}; known: {listed}"
+            "{columns}: {problem}", problem=f"unknown field {field!r}; known: {known_fields}"
         )
 
 
@@ -198,8 +198,8 @@ class SideReader:
         # What a mapping lists are ids.
         separator = "" if self._has_usual_names else options.separator_of(item)
         example = rows.explode(user, item, separator)
-        given = None if self._has_usual_names else separator
-        if given is not None and rows.is_decided_by(given, item):
+        cell_separator = None if self._has_usual_names else separator
+        if cell_separator is not None and rows.is_decided_by(cell_separator, item):
             self._used.add(("separator", item if item in options.separator else ""))
         if example is not None:
             self._note(
@@ -207,12 +207,12 @@ class SideReader:
                 cells=f"cells of {self._path} like {example!r:.60}",
                 separator=Setting("separator", "", item),
             )
-        worth = rows.number(_USUAL[self._number], number, self._number)
-        if worth is None and self._named(self._number) is not None:
+        values = rows.number(_USUAL[self._number], number, self._number)
+        if values is None and self._named(self._number) is not None:
             known = (user, item, rank, *_label_columns(rows.names, options).values())
             unread = [name for name in rows.names if name not in known]
             self._refuse_unread(rows, unread, has_rank=rank is not None)
-        orders = rank is not None and ("rank" in options.columns or worth is None)
+        orders = rank is not None and ("rank" in options.columns or values is None)
         ranks = times = None
         if rank is not None:
             # Ranks that order nothing are only compared with the scores.
@@ -221,7 +221,7 @@ class SideReader:
         if self._clock is not None:
             name, unit = self._clock
             moments = rows.column(name)
-            times = time_column(moments, unit)[rows.owners]
+            times = time_column(moments, unit)[rows.row_of]
             self._used |= uses_of_time(moments)
         idle = rows.idle
         for table in tables:
@@ -229,9 +229,9 @@ class SideReader:
                 frame = RowBlock(table.name, table.idle, table.idle.column_names)
                 idle = id_column(frame.column(user or "user")).dictionary_encode()
         idle = None if idle is None or not len(idle) else idle
-        found = (rows.users, rows.items, worth, times, ranks)
+        columns = (rows.users, rows.items, values, times, ranks)
         labels = _label_rows(self._role, rows, rows.owning_users, options)
-        return Side(self._path, *found, orders, idle, self._notes, used=self._used, labels=labels)
+        return Side(self._path, *columns, orders, idle, self._notes, used=self._used, labels=labels)
 
     def _note(self, text: str, /, **values: Setting | str) -> None:
         self._notes.append(Note(text, **values))
@@ -239,21 +239,23 @@ class SideReader:
     def _select(self, path: str, names: Sequence[str]) -> Mapping[str, bool]:
         """The columns to read, and all others if one of them may be the number; ids are coded."""
         self._path, self._names = path, names
-        found = {role: self._find(role, names) for role in ("user", "item", self._number, "rank")}
-        for role, name in found.items():
+        names_of = {
+            role: self._find(role, names) for role in ("user", "item", self._number, "rank")
+        }
+        for role, name in names_of.items():
             if name is None and self._named(role):
                 raise self._missing(role)
             if name is not None:
                 require(path, name, names)
         if self._clock is not None:
-            found["time"] = self._clock[0]
+            names_of["time"] = self._clock[0]
             require(path, self._clock[0], names, "name it with {columns.time=NAME}")
-        has_number = found[self._number] is not None or self._named(self._number) is None
-        read = {name: False for name in found.values() if name is not None}
-        if not has_number or found["item"] is None:
+        has_number = names_of[self._number] is not None or self._named(self._number) is None
+        read = {name: False for name in names_of.values() if name is not None}
+        if not has_number or names_of["item"] is None:
             read = {name: False for name in names if names.count(name) == 1}
         read |= dict.fromkeys(_label_columns(names, self._options).values(), False)
-        return read | {name: True for role in _OF_ONE_SIDE if (name := found[role]) is not None}
+        return read | {name: True for role in _OF_ONE_SIDE if (name := names_of[role]) is not None}
 
     def _named(self, role: str) -> str | None:
         """The column that was named; "" to find it, None if there is none."""
@@ -275,11 +277,17 @@ class SideReader:
             return None
         usual = (*_USUAL[role], *(_LISTS[self._role] if role == "item" else ()))
         # A name given to a field of the other side is free here.
-        mine = {"user", "item", self._number, "time", *(() if self._role == "truth" else ("rank",))}
+        own_roles = {
+            "user",
+            "item",
+            self._number,
+            "time",
+            *(() if self._role == "truth" else ("rank",)),
+        }
         taken = {
             name
             for field, name in self._options.columns.items()
-            if field.removeprefix(f"{self._role}.") in mine | {*self._options.by}
+            if field.removeprefix(f"{self._role}.") in own_roles | {*self._options.by}
         }
         return _find_column(named, usual, [name for name in names if named or name not in taken])
 
@@ -321,12 +329,14 @@ class SideReader:
                 )
             return
         name, kind = _bare(numeric), "rating" if is_truth else "score or rank"
-        found = f"{self._path}: no column has a usual name of a {kind}, and {numeric!r} has numbers"
+        problem = (
+            f"{self._path}: no column has a usual name of a {kind}, and {numeric!r} has numbers"
+        )
         if not is_truth:
             raise InputError(
                 "{found}; if it orders the items, give {score} (highest first) or {rank} (lowest "
                 "first); if the rows are in order, {columns.score=}.",
-                found=found,
+                found=problem,
                 score=column("score", name),
                 rank=column("rank", name),
             )
@@ -335,7 +345,7 @@ class SideReader:
             "{found}; if it is the gain of an interaction, give {rating}; if every row counts "
             "alike, {columns.rating=}"
             + ("; or are {recommendations} and {truth} swapped?" if is_score else "."),
-            found=found,
+            found=problem,
             rating=column("rating", name),
         )
 
@@ -352,14 +362,14 @@ class _ItemRows:
         chunks: the arrays of each column that all blocks have, by name.
         users, items: Arrow dictionaries of each row, once lists are exploded.
         owning_users: of each row before.
-        owners: the row of the table that each is from.
+        row_of: the row of the table that each is from.
         idle: users whose list is empty; None without lists.
     """
 
     users: Any
     items: Any
     owning_users: Any
-    owners: IntArray | slice = slice(None)
+    row_of: IntArray | slice = slice(None)
     idle: Any = None
 
     def __init__(self, path: str, blocks: Sequence[RowBlock]) -> None:
@@ -369,7 +379,7 @@ class _ItemRows:
         self._lengths: IntArray | None = None
         self._padded: IntArray | None = None
         self._dictionaries: dict[str, Any] = {}
-        self._kept: Array | None = None
+        self._is_item: Array | None = None
         self.names = list(dict.fromkeys(name for block in blocks for name in block.names))
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
         self.chunks = {
@@ -385,7 +395,7 @@ class _ItemRows:
         return self._blocks[block].where(row - self._starts[block])
 
     def _where_item(self, row: int) -> str:
-        return self._where(row if isinstance(self.owners, slice) else int(self.owners[row]))
+        return self._where(row if isinstance(self.row_of, slice) else int(self.row_of[row]))
 
     def _chunks_of(self, name: str) -> Sequence[Any]:
         if name not in self.chunks:
@@ -448,7 +458,7 @@ class _ItemRows:
         compute = arrow("compute")
         lengths = compute.fill_null(compute.list_value_length(lists), 0).to_numpy()
         refuse_long(item, lengths)
-        owners, self._lengths = np.repeat(np.arange(len(lengths)), lengths), lengths
+        row_of, self._lengths = np.repeat(np.arange(len(lengths)), lengths), lengths
         entries = lists.flatten()
         if arrow().types.is_struct(entries.type):
             self._fields = {each.name: entries.field(each.name) for each in entries.type}
@@ -459,16 +469,16 @@ class _ItemRows:
                 raise InputError("{problem}; they have {known}.", problem=problem, known=known)
             entries = self._fields[inner]
         entries = plain_array(entries)
-        kept = _before_padding(entries, owners)
-        if not kept.all():
-            self._kept, self._padded = kept, lengths
-            entries, owners = entries.filter(arrow().array(kept)), owners[kept]
-            self._lengths = lengths = np.bincount(owners, minlength=len(lengths))
-        self.owners = owners
+        is_item = _before_padding(entries, row_of)
+        if not is_item.all():
+            self._is_item, self._padded = is_item, lengths
+            entries, row_of = entries.filter(arrow().array(is_item)), row_of[is_item]
+            self._lengths = lengths = np.bincount(row_of, minlength=len(lengths))
+        self.row_of = row_of
         column_of_items = TableColumn(self._path, item, None, self._where_item)
         self.items = _checked(column_of_items, encoded([entries], _concatenate))
         self.idle = self.users.filter(arrow().array(lengths == 0))
-        self.users = self.users.take(arrow().array(self.owners))
+        self.users = self.users.take(arrow().array(self.row_of))
         return example
 
     def _lists_of(self, item: str, separator: str | None) -> tuple[Any, str | None]:
@@ -508,42 +518,42 @@ class _ItemRows:
                 values = plain_array(chunk)
                 parts.append(numbers_of(TableColumn(self._path, name, values, where)))
                 start += len(chunk)
-            return np.concatenate(parts)[self.owners]
-        found = self.column(name)
-        values = found.values
+            return np.concatenate(parts)[self.row_of]
+        column = self.column(name)
+        values = column.values
         if is_text(values.type):
-            values = ListColumn("numbers").read(found)
+            values = ListColumn("numbers").read(column)
         if not is_list_type(values.type):
-            return numbers_of(found)[self.owners]
+            return numbers_of(column)[self.row_of]
         compute, numbers = arrow("compute"), values.flatten()
-        theirs = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
-        if self._padded is not None and (theirs == self._padded).all():
-            theirs, numbers = self._lengths, self._without_padding(numbers)
-        unlike = np.flatnonzero(theirs != self._lengths)
+        other_lengths = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
+        if self._padded is not None and (other_lengths == self._padded).all():
+            other_lengths, numbers = self._lengths, self._without_padding(numbers)
+        unlike = np.flatnonzero(other_lengths != self._lengths)
         if unlike.size:
             row = int(unlike[0])
-            problem = f"{theirs[row]} numbers for {self._lengths[row]} items"
-            raise found.error(row, problem, f"give one {role} for each item")
-        return numbers_of(TableColumn(found.path, name, numbers, self._where_item))
+            problem = f"{other_lengths[row]} numbers for {self._lengths[row]} items"
+            raise column.error(row, problem, f"give one {role} for each item")
+        return numbers_of(TableColumn(column.path, name, numbers, self._where_item))
 
     def _where_after(self, start: int, row: int) -> str:
         return self._where(start + row)
 
     def _without_padding(self, entries: Any) -> Any:
         """The entries beside items, without those beside padding."""
-        return entries if self._kept is None else entries.filter(arrow().array(self._kept))
+        return entries if self._is_item is None else entries.filter(arrow().array(self._is_item))
 
 
-def _before_padding(items: Any, owners: IntArray) -> Any:
-    """Which items are not padding at the end of their list, one of `owners`; shape (items,)."""
+def _before_padding(items: Any, row_of: IntArray) -> Any:
+    """A mask of the items that are no padding at the end of their list, one of `row_of`."""
     types, is_word = arrow().types, arrow().types.is_large_string(items.type)
     if not len(items) or not (is_word or types.is_signed_integer(items.type)):
         return np.ones(len(items), np.bool_)
     known = [each for each in PADDING if isinstance(each, str) == is_word]
     padding = arrow("compute").is_in(items, value_set=arrow().array(known, items.type))
-    at, ends = np.arange(1, len(items) + 1), np.zeros(owners[-1] + 1, np.int64)
-    np.maximum.at(ends, owners, np.where(padding.to_numpy(zero_copy_only=False), 0, at))
-    return at <= ends[owners]
+    at, ends = np.arange(1, len(items) + 1), np.zeros(row_of[-1] + 1, np.int64)
+    np.maximum.at(ends, row_of, np.where(padding.to_numpy(zero_copy_only=False), 0, at))
+    return at <= ends[row_of]
 
 
 def _checked(column: TableColumn, ids: Any) -> Any:
@@ -567,10 +577,10 @@ def _is_text(values: Any) -> bool:
 
 def _label_columns(names: Sequence[str], options: Options) -> dict[str, str]:
     """The column of each label that a table has."""
-    found = {
+    columns = {
         label: _find_column(options.columns.get(label) or label, (), names) for label in options.by
     }
-    return {label: name for label, name in found.items() if name is not None}
+    return {label: name for label, name in columns.items() if name is not None}
 
 
 def _label_rows(source: str, rows: _ItemRows, users: Any, options: Options) -> LabelRows | None:
@@ -593,13 +603,13 @@ def read_labels(tables: Sequence[Table], options: Options) -> LabelRows | None:
         key = "users.user" if options.columns.get("users.user") else "user"
         named = options.columns.get(key)
         used.update([] if named is None else [("columns", key)])
-        found = _find_column(named, (), names) or _find_column("", _USUAL["user"], names)
-        if found is None:
+        user = _find_column(named, (), names) or _find_column("", _USUAL["user"], names)
+        if user is None:
             raise InputError(
                 "{problem}; name it with {columns.users.user=NAME}.",
                 problem=f"{path}: no column has a usual name of the user; {listing(names)}",
             )
-        return found
+        return user
 
     def select(path: str, names: Sequence[str]) -> Mapping[str, bool]:
         columns = dict.fromkeys(_label_columns(names, options).values(), False)
@@ -649,7 +659,7 @@ def _is_binary(values: Any) -> bool:
 
 def _is_numeric(name: str, values: Any) -> bool:
     """True if a column has only numbers, others than 0 and 1, that are not ids, times or index."""
-    named = _plain_name(name)
+    named = _normalized(name)
     if arrow().types.is_temporal(values.type) or named.endswith(("id", "idx", *_TIMES)):
         return False
     texts = _texts(values.slice(0, 1000))
@@ -666,11 +676,11 @@ def _is_numeric(name: str, values: Any) -> bool:
 def _find_column(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
     if named:
         return next((name for name in header if named in (name, _bare(name))), None)
-    found = {_plain_name(name): name for name in reversed(header)}
-    return next((found[name] for name in usual if name in found), None)
+    by_name = {_normalized(name): name for name in reversed(header)}
+    return next((by_name[name] for name in usual if name in by_name), None)
 
 
-def _plain_name(name: str) -> str:
+def _normalized(name: str) -> str:
     return _bare(name).lower().replace("_", "").replace("-", "")
 
 
@@ -703,7 +713,7 @@ def read_trec(path: str, role: Role) -> Side:
     Scores are rounded to 32-bit floats, as in trec_eval, which creates the same ties.
     """
     text = arrow().large_string()
-    users, items, worth = [], [], []
+    users, items, values = [], [], []
     for row, line in enumerate(lines(path), 1):
         try:
             decoded = line.decode()
@@ -719,8 +729,8 @@ def read_trec(path: str, role: Role) -> Side:
         user, _, item, *_ = decoded.split()
         users.append(user)
         items.append(item)
-        worth.append(number)
-    numbers = np.array(worth, np.float64)
+        values.append(number)
+    numbers = np.array(values, np.float64)
     if role == "recommendations":
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)

@@ -18,22 +18,22 @@ _ENTRIES: Final = 1 << 22
 """Scores that are ranked at once: 32 MB of doubles."""
 
 
-def are_scores(given: Any) -> bool:
+def are_scores(value: Any) -> bool:
     """True if it is a matrix of numbers with a fraction, of any library, dense or sparse.
 
     Example:
         >>> are_scores(np.array([[0.5, 0.25]])), are_scores(np.array([[5, 3]]))
         (True, False)
     """
-    if isinstance(given, list) and given and isinstance(given[0], list | tuple):
-        named = hasattr(given[0], "_fields")
-        return not named and any(isinstance(entry, float) for entry in given[0])
-    is_matrix = _is_sparse(given) or len(getattr(given, "shape", ())) == 2
-    return is_matrix and "float" in str(getattr(given, "dtype", ""))
+    if isinstance(value, list) and value and isinstance(value[0], list | tuple):
+        named = hasattr(value[0], "_fields")
+        return not named and any(isinstance(entry, float) for entry in value[0])
+    is_matrix = _is_sparse(value) or len(getattr(value, "shape", ())) == 2
+    return is_matrix and "float" in str(getattr(value, "dtype", ""))
 
 
-def _is_sparse(given: Any) -> bool:
-    return hasattr(given, "tocsr")
+def _is_sparse(value: Any) -> bool:
+    return hasattr(value, "tocsr")
 
 
 def in_single(scores: Any) -> Any:
@@ -79,33 +79,33 @@ def scored_columns(
     for start in range(0, users, step):
         stop = min(users, start + step)
         part, interactions = matrix[start:stop], interactions_of.rows(start, stop)
-        worth = (
+        item_gains = (
             None
             if gains is None
             else gains[interactions_of.offsets[start] : interactions_of.offsets[stop]]
         )
         tie = None
         if ties not in (None, "arrival", "id_asc"):
-            tie = _tie_keys(ties, part.shape, start, interactions, worth)
+            tie = _tie_keys(ties, part.shape, start, interactions, item_gains)
             part = part if _is_sparse(part) else np.asarray(as_numpy("scores", part))
         if ties is None and items > 1 and not _is_sparse(part):
             is_tensor = hasattr(part, "topk")
             ends = (part.amax(1), part.amin(1)) if is_tensor else (part.max(1), part.min(1))
             equal = np.asarray(as_numpy("scores", ends[0] == ends[1]))
             undecided += int(np.count_nonzero(equal & (interactions.lengths > 0)))
-        seen_here = None if left_out is None else left_out.rows(start, stop)
-        indices, values = _best(part, seen_here, items if depth is None else min(depth, items), tie)
+        excluded = None if left_out is None else left_out.rows(start, stop)
+        indices, values = _best(part, excluded, items if depth is None else min(depth, items), tie)
         if np.isnan(values).any():
             row = start + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
             raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
-        listed = values != -np.inf
-        best = Ragged.of_lengths(indices[listed], listed.sum(axis=1))
+        is_listed = values != -np.inf
+        best = Ragged.of_lengths(indices[is_listed], is_listed.sum(axis=1))
         columns.append(
             Columns(
                 recommendations=(best.values, best.offsets),
                 interactions=(interactions.values, interactions.offsets),
-                gains=None if worth is None else (worth, interactions.offsets),
-                scores=(values[listed], best.offsets) if with_scores else None,
+                gains=None if item_gains is None else (item_gains, interactions.offsets),
+                scores=(values[is_listed], best.offsets) if with_scores else None,
                 users=np.arange(start, stop),
             )
         )
@@ -127,8 +127,8 @@ def _tie_keys(
         return np.broadcast_to(-np.arange(items), shape)
     if ties == "worst":
         keys = np.zeros(shape)
-        owners = interactions.list_indices(np.arange(interactions.values.size))
-        keys[owners, interactions.values] = 1.0 if gains is None else gains
+        row_of = interactions.list_indices(np.arange(interactions.values.size))
+        keys[row_of, interactions.values] = 1.0 if gains is None else gains
         return keys
     users = hashes_of(map(str, range(first, first + rows)))
     return mixed_hashes(users[:, None], hashes_of(map(str, range(items)))[None])
@@ -177,9 +177,9 @@ def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntAr
     """Found by the tensor's own library; only the best are copied from a device."""
     if seen is not None and seen.values.size:
         scores = scores.clone()
-        owners = seen.list_indices(np.arange(seen.values.size))
+        row_of = seen.list_indices(np.arange(seen.values.size))
         # The tensors of indices are made beside the scores, without importing their library.
-        where = [scores.new_tensor(column.tolist()).long() for column in (owners, seen.values)]
+        where = [scores.new_tensor(column.tolist()).long() for column in (row_of, seen.values)]
         scores[where[0], where[1]] = -np.inf
     items = int(scores.shape[1])
     top = scores.float().topk(min(depth + 1, items), 1)
@@ -192,53 +192,53 @@ def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntAr
         # A library may take any of several equal scores at the edge; then all of the row decide.
         equal = values[:, depth] == values[:, depth - 1] if depth else np.zeros(len(values), bool)
         for row in np.flatnonzero(equal).tolist():
-            whole = np.asarray(as_numpy("scores", scores[row].float()), np.float64)[None]
-            (indices[row, :depth],), (values[row, :depth],) = _best_of_array(whole, depth)
+            row_scores = np.asarray(as_numpy("scores", scores[row].float()), np.float64)[None]
+            (indices[row, :depth],), (values[row, :depth],) = _best_of_array(row_scores, depth)
     return indices[:, :depth], values[:, :depth]
 
 
-def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged, Array | None]:
+def _interactions(name: str, value: Any, shape: tuple[int, int]) -> tuple[Ragged, Array | None]:
     """The items of each user, and their gains; None if all are 1."""
-    if given is None:
+    if value is None:
         raise UsageError("a matrix of scores needs truth=, the interactions of each user.")
-    if _is_sparse(given):
-        if tuple(given.shape) != shape:
-            sizes = f"a matrix of shape {tuple(given.shape)} for scores of shape {shape}"
+    if _is_sparse(value):
+        if tuple(value.shape) != shape:
+            sizes = f"a matrix of shape {tuple(value.shape)} for scores of shape {shape}"
             raise UsageError(f"{name}=: {sizes}.")
-        rows = given.tocsr().copy()
+        rows = value.tocsr().copy()
         rows.sum_duplicates()
         rows.eliminate_zeros()
         return _with_gains(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
-    if isinstance(given, Mapping):
-        for user in given:
+    if isinstance(value, Mapping):
+        for user in value:
             if user not in range(shape[0]):
                 raise UsageError(f"{name}=: {user!r:.40} is not a row of scores, from 0.")
-        given = [given.get(user, ()) for user in range(shape[0])]
-    if isinstance(given, list) and any(isinstance(row, Mapping) for row in given):
-        lists = ragged_column(name, [np.asarray([*row]) for row in given])
-        _check_lists(name, lists, len(given), "rows", shape)
-        by_user = [row.values() if isinstance(row, Mapping) else [1] * len(row) for row in given]
+        value = [value.get(user, ()) for user in range(shape[0])]
+    if isinstance(value, list) and any(isinstance(row, Mapping) for row in value):
+        lists = ragged_column(name, [np.asarray([*row]) for row in value])
+        _check_lists(name, lists, len(value), "rows", shape)
+        by_user = [row.values() if isinstance(row, Mapping) else [1] * len(row) for row in value]
         gains = np.array([gain for of_user in by_user for gain in of_user], np.float64)
         return _with_gains(lists.values, lists.offsets, gains)
-    listed = as_numpy(name, given)
-    if isinstance(listed, list) and listed and not hasattr(listed[0], "__len__"):
-        listed = np.asarray(listed)
-    if isinstance(listed, np.ndarray) and listed.dtype.kind != "O" and listed.shape == shape:
-        owners, items = np.nonzero(listed)
-        offsets = np.searchsorted(owners, np.arange(shape[0] + 1))
-        return _with_gains(items, offsets, listed[owners, items])
-    if isinstance(listed, np.ndarray) and listed.ndim == 1 and listed.dtype.kind in "iu":
-        listed = listed[:, None]
-    if isinstance(listed, np.ndarray) and listed.ndim == 2:
+    dense = as_numpy(name, value)
+    if isinstance(dense, list) and dense and not hasattr(dense[0], "__len__"):
+        dense = np.asarray(dense)
+    if isinstance(dense, np.ndarray) and dense.dtype.kind != "O" and dense.shape == shape:
+        row_of, items = np.nonzero(dense)
+        offsets = np.searchsorted(row_of, np.arange(shape[0] + 1))
+        return _with_gains(items, offsets, dense[row_of, items])
+    if isinstance(dense, np.ndarray) and dense.ndim == 1 and dense.dtype.kind in "iu":
+        dense = dense[:, None]
+    if isinstance(dense, np.ndarray) and dense.ndim == 2:
         # -1 ends a row of a matrix.
-        is_item = listed != -1
-        lists = Ragged.of_lengths(listed[is_item], is_item.sum(axis=1))
+        is_item = dense != -1
+        lists = Ragged.of_lengths(dense[is_item], is_item.sum(axis=1))
     else:
-        if isinstance(listed, list):
+        if isinstance(dense, list):
             # Arrays, as lists may hold integers of NumPy.
-            rows = (row.tolist() if hasattr(row, "tolist") else [*row] for row in listed)
-            listed = [*map(np.asarray, rows)]
-        lists = ragged_column(name, listed)
+            rows = (row.tolist() if hasattr(row, "tolist") else [*row] for row in dense)
+            dense = [*map(np.asarray, rows)]
+        lists = ragged_column(name, dense)
     _check_lists(name, lists, len(lists), "lists", shape)
     return Ragged(lists.values.astype(np.int64), lists.offsets), None
 

@@ -30,18 +30,18 @@ from streameval.evaluation.options import (
     OF_FILES,
     InputError,
     Options,
-    refuse_given,
+    refuse_options,
 )
 from streameval.evaluation.rows import FIELDS_OF_ROWS, check_field
 from streameval.evaluation.sources import (
     ONLY_TREC_PAIRS,
+    CallInputs,
     EventSource,
     EventTables,
-    Given,
     JoinSource,
     Lines,
     joined_rows,
-    listed_events,
+    list_events,
     scored_events,
     usual_user,
 )
@@ -57,21 +57,21 @@ if TYPE_CHECKING:
 class Request(NamedTuple):
     """The inputs and options of a call; `added`: metrics that an experiment names, too."""
 
-    given: Given
+    call: CallInputs
     options: Options
     added: Sequence[str] = ()
 
     @property
     def files(self) -> Sequence[str]:
         """The names of all files and frames."""
-        return self.given.names
+        return self.call.names
 
     def with_options(self, **changes: Any) -> Request:
         """The request with other options."""
         return self._replace(options=msgspec.structs.replace(self.options, **changes))
 
 
-def given_options(**options: object) -> dict[str, Any]:
+def explicit_options(**options: object) -> dict[str, Any]:
     """The options without those that were left out: None, False or empty; a number 0 is given."""
     return {
         name: value
@@ -93,7 +93,7 @@ class Setup(NamedTuple):
             before it, if what they did then adjusts it.
     """
 
-    given: Given
+    call: CallInputs
     options: Options
     fields: EventFields
     labels: Sequence[str]
@@ -128,12 +128,12 @@ class Setup(NamedTuple):
     @property
     def inputs(self) -> dict[str, Any]:
         """The inputs of metrics that the caller gave; a configuration names its catalogue."""
-        given = dict(self.options.inputs)
+        explicit = dict(self.options.inputs)
         if self.config is None:
-            given["time_zone"] = self.options.time_zone
-        if self.config is not None and isinstance(given.get("catalog"), int | str):
-            del given["catalog"]
-        return given
+            explicit["time_zone"] = self.options.time_zone
+        if self.config is not None and isinstance(explicit.get("catalog"), int | str):
+            del explicit["catalog"]
+        return explicit
 
     def with_intervals(self, intervals: Intervals) -> Setup:
         """The setup with other settings of intervals."""
@@ -190,10 +190,10 @@ class Setup(NamedTuple):
 
     def open(self) -> EventSource:
         """The events of what was given."""
-        given, options, fields, every = self.given, self.options, self.fields, self.every
+        call, options, fields, every = self.call, self.options, self.fields, self.every
         reads = {metric.definition.reads for metric in self.metrics}
         per_user = any(metric.is_per_user for metric in self.metrics)
-        of_users = bool(given.is_pair and self.labels)
+        of_users = bool(call.is_pair and self.labels)
         users = self.intervals is not None or per_user or of_users or "users" in reads
         needs = Needs(
             users=users,
@@ -207,79 +207,79 @@ class Setup(NamedTuple):
             types=any(map(reads_types, self.metrics)),
             typed_metric=next((x.text for x in self.metrics if x.values.get("type")), None),
         )
-        if given.kind == "lines":
-            return Lines(given.events, fields, self.labels, options)
-        if given.kind == "tables":
+        if call.kind == "lines":
+            return Lines(call.events, fields, self.labels, options)
+        if call.kind == "tables":
             rows = EventRows(fields, self.labels, needs, options)
-            return EventTables(given.events, rows, options)
-        if given.kind == "joined":
+            return EventTables(call.events, rows, options)
+        if call.kind == "joined":
             # What names columns of the tables names none of their lists.
             rows = EventRows(
                 fields, self.labels, needs, msgspec.structs.replace(options, separator={})
             )
-            return JoinSource(given.events, given.names, rows, options)
-        if given.kind == "aligned":
-            return listed_events(given, options)
-        if given.kind == "scores":
+            return JoinSource(call.events, call.names, rows, options)
+        if call.kind == "aligned":
+            return list_events(call, options)
+        if call.kind == "scores":
             depth = make_plan(self.metrics, None, MAX_ITEMS).limits.depth
-            return scored_events(given, depth, options, needs)
-        return joined_rows(given, options, fields, needs, every)
+            return scored_events(call, depth, options, needs)
+        return joined_rows(call, options, fields, needs, every)
 
 
 def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
     """The setup for a request; of an analysis, with its table of the configuration."""
-    given, options, added = request
-    for field in options.columns if given.is_pair else ():
+    call, options, added = request
+    for field in options.columns if call.is_pair else ():
         check_field(field, [*FIELDS_OF_ROWS, *options.by])
-    if options.by and given.kind in ("aligned", "scores") and given.users is None:
+    if options.by and call.kind in ("aligned", "scores") and call.users is None:
         raise InputError("{by} splits tables and events; give the labels of lists as {users}.")
-    if not given.is_pair and options.ties is not None:
+    if not call.is_pair and options.ties is not None:
         raise InputError("{ties} is for {recommendations} with {truth}; leave it out.")
     # Only a daemon's configuration has what rankers need.
     if options.config is not None or any(name.startswith(RANKERS) for name in options.columns):
         return _of_config(request, analysis)
     named = msgspec.structs.replace(options, metrics=[*options.metrics, *added])
     metrics = check_metrics(named)
-    fields = event_fields_given(EventFields(), given, options, options.by)
-    fields = usual_user(given, fields, options.by)
-    check_fields(metrics, fields, given)
+    fields = fields_of_call(EventFields(), call, options, options.by)
+    fields = usual_user(call, fields, options.by)
+    check_fields(metrics, fields, call)
     every = _spans(options, fields, options.time_zone)
     intervals = options.intervals
-    return Setup(given, options, fields, options.by, metrics, intervals, every, analysis=analysis)
+    return Setup(call, options, fields, options.by, metrics, intervals, every, analysis=analysis)
 
 
-def event_fields_given(
-    base: EventFields, given: Given, options: Options, labels: Sequence[str]
+def fields_of_call(
+    base: EventFields, call: CallInputs, options: Options, labels: Sequence[str]
 ) -> EventFields:
     """The fields of an event of what was given; see `event_fields`."""
-    if given.kind != "joined":
-        return event_fields(base, given, options, labels)
+    if call.kind != "joined":
+        return event_fields(base, call, options, labels)
     rest = {name: of for name, of in options.columns.items() if name not in FIELDS_OF_JOINS}
     rest_options = msgspec.structs.replace(options, columns=rest, time_unit=None)
-    return event_fields(event_fields_of(base), given, rest_options, labels)
+    return event_fields(event_fields_of(base), call, rest_options, labels)
 
 
 def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
     from streameval.evaluation.configuration import as_join, config_of, of_rows  # noqa: PLC0415  large
 
-    given, options, added = request
-    config = config_of(given, options, added=added, analysis=analysis)
-    given, config = as_join(given, config)
+    call, options, added = request
+    config = config_of(call, options, added=added, analysis=analysis)
+    call, config = as_join(call, config)
     notes = []
-    if given.is_pair:
+    if call.is_pair:
         of_events = (config.windows, config.segments or None, config.dedup, config.event.types)
         if any(of is not None for of in of_events):
             notes = ["windows, segments, dedup and types need events; rows of items have none."]
         config = of_rows(config, options.by)
-    if given.is_columns and config.event.rankers:
+    if call.is_columns and config.event.rankers:
         raise UsageError("lists of rankers are read from JSON lines, not from tables.")
-    if given.kind == "tables" and config.event.types is not None:
+    if call.kind == "tables" and config.event.types is not None:
         raise UsageError("[event] types are read from JSON lines; tables have none.")
-    if not given.names:
-        given = Given("lines", config.source.logs, config.source.logs)
+    if not call.names:
+        call = CallInputs("lines", config.source.logs, config.source.logs)
     metrics = [metric for group in config.families() for metric in group.metrics]
     return Setup(
-        given,
+        call,
         options,
         config.event,
         config.dimensions(),
@@ -292,24 +292,28 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
     )
 
 
-def refuse_idle(options: Options, *runs: Given) -> None:
+def refuse_idle(options: Options, *runs: CallInputs) -> None:
     """Refuse options of files, cells and order where no run has any: they would do nothing."""
-    kinds = {given.kind for given in runs}
+    kinds = {call.kind for call in runs}
     if kinds <= {"aligned", "scores"}:
         ties = ("ties",) if kinds == {"aligned"} else ()
-        refuse_given(options, (*OF_FILES, *ties), " is for files and frames; these have none.")
-        refuse_given(options, ("combine",), " is for rows and records; here an item has one gain.")
+        refuse_options(options, (*OF_FILES, *ties), " is for files and frames; these have none.")
+        refuse_options(
+            options, ("combine",), " is for rows and records; here an item has one gain."
+        )
     if options.form == "trec" and "pair" not in kinds:
         raise InputError(ONLY_TREC_PAIRS)
     if "joined" in kinds:
-        refuse_given(options, ("combine",), " is in {attribution} of a join.")
+        refuse_options(options, ("combine",), " is in {attribution} of a join.")
     if kinds == {"lines"} and any(given.names for given in runs):
-        refuse_given(options, ("separator", "header", "delimiter"), " is for tables, not for JSON.")
+        refuse_options(
+            options, ("separator", "header", "delimiter"), " is for tables, not for JSON."
+        )
     tables = [table for given in runs for table in given.tables]
     if kinds & {"tables", "joined", "pair"} and not any(isinstance(table, str) for table in tables):
-        refuse_given(options, ("form", "header", "delimiter"), " is for files; there are none.")
+        refuse_options(options, ("form", "header", "delimiter"), " is for files; there are none.")
         if all(isinstance(table, Frame) and table.has_usual_names for table in tables):
-            refuse_given(options, ("separator",), " is for cells of tables; mappings have ids.")
+            refuse_options(options, ("separator",), " is for cells of tables; mappings have ids.")
 
 
 def _spans(options: Options, fields: EventFields, time_zone: str | None) -> Spans | None:

@@ -80,7 +80,7 @@ class _Cells:
         keys: Iterator[Any] = zip(labels, starts or repeat(None, len(lists.batch)), strict=False)
         return np.array([*map(self.numbers.__getitem__, keys)], np.int64)
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Count label values above the limits together, alike in all spans; sort the slices."""
         self.table.flush()
         if self.spec.folding.cap < NO_CAP:
@@ -90,8 +90,8 @@ class _Cells:
             before, self.numbers = self.numbers, _Numbers()
             renamed: dict[int, int] = {}
             for cell, number in before.items():
-                settled = Cell(folding.resolve(cell.labels), cell.start)
-                renamed[number] = self.numbers.setdefault(settled, number)
+                resolved = Cell(folding.resolve(cell.labels), cell.start)
+                renamed[number] = self.numbers.setdefault(resolved, number)
             self.table.rename({old: new for old, new in renamed.items() if old != new})
         for cell, number in sorted(self.numbers.items(), key=lambda pair: pair[0].labels):
             self.by_start.setdefault(cell.start, {})[number] = cell.labels
@@ -235,10 +235,10 @@ class SliceCounts:
         self._clocks |= dumped.clocks
         self.newest = _latest(self.newest, dumped.newest)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Make what was counted ready to be read, when all is counted."""
         for family in self._families:
-            family.settle()
+            family.resolve()
 
     @property
     def clock(self) -> int | None:
@@ -310,12 +310,12 @@ class SliceCounts:
         """Warnings about the events; of spans, at most one of each."""
         metrics = [metric for family in self._families for metric in family.spec.metrics]
         warning = self.warning()
-        doubt = warning or self.event_checks.warning(metrics)
+        suspicion = warning or self.event_checks.warning(metrics)
         if self._every is None:
             # One sentence is enough for one table.
-            texts = (warning, *self._advice_of_spans(), doubt)
+            texts = (warning, *self._advice_of_spans(), suspicion)
             return [text for text in texts if text is not None][:1]
-        return [text for text in dict.fromkeys((doubt, *self._advice_of_spans())) if text]
+        return [text for text in dict.fromkeys((suspicion, *self._advice_of_spans())) if text]
 
     def _advice_of_spans(self) -> Iterator[str]:
         """The first advice about the slices of each span."""

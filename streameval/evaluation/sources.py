@@ -141,7 +141,7 @@ Rows: TypeAlias = list[Table] | Side
 """Files of rows, a frame, or rows that were read already."""
 
 
-class Given(NamedTuple):
+class CallInputs(NamedTuple):
     """The inputs of a call, before anything is read.
 
     Attributes:
@@ -195,21 +195,21 @@ class Given(NamedTuple):
         return self.kind == "state"
 
 
-def given_of(
+def inputs_of(
     recommendations: Any, truth: Any, exclude: Any, options: Options, users: Any = None
-) -> Given:
+) -> CallInputs:
     """Classify the inputs of a call; refuse those in no form that can be evaluated."""
-    given = _given_of(recommendations, truth, exclude, options)
+    call = _inputs_of(recommendations, truth, exclude, options)
     if users is None:
-        return given
-    if not given.is_pair or given.truth is None:
+        return call
+    if not call.is_pair or call.truth is None:
         raise InputError("{users} needs {truth}; events have labels of their own.")
     if not options.by:
         raise InputError("{users} needs {by}, the labels to split by.")
-    return given._replace(users=_users_of(users, given, options))
+    return call._replace(users=_users_of(users, call, options))
 
 
-def _users_of(users: Any, given: Given, options: Options) -> Sequence[Table]:
+def _users_of(users: Any, call: CallInputs, options: Options) -> Sequence[Table]:
     """A table of users and their labels."""
     if is_path(users):
         return files_at(os.fspath(users))
@@ -217,11 +217,11 @@ def _users_of(users: Any, given: Given, options: Options) -> Sequence[Table]:
         return [Frame("users", as_table(users))]
     by_user = users
     if not isinstance(users, Mapping):
-        if given.kind == "pair" or not isinstance(users, Iterable):
+        if call.kind == "pair" or not isinstance(users, Iterable):
             raise UsageError(
                 f"users: found {users!r:.80}; give a path, a frame or {{user: label}}."
             )
-        by_user, lists = dict(enumerate(users)), given.events
+        by_user, lists = dict(enumerate(users)), call.events
         # A pair is values and offsets; a sparse matrix has no length.
         if isinstance(lists, tuple):
             count = len(lists[1]) - 1
@@ -235,9 +235,11 @@ def _users_of(users: Any, given: Given, options: Options) -> Sequence[Table]:
     return [Frame("users", _table("users", {"user": [*by_user], **columns}), has_usual_names=True)]
 
 
-def _given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:
+def _inputs_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> CallInputs:
     if not is_frame(recommendations) and are_scores(recommendations):
-        return Given("scores", ["the scores given"], recommendations, truth=truth, exclude=exclude)
+        return CallInputs(
+            "scores", ["the scores given"], recommendations, truth=truth, exclude=exclude
+        )
     if truth is None:
         if exclude is not None:
             raise InputError("{exclude} needs {truth}.")
@@ -247,25 +249,25 @@ def _given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) 
             raise InputError(
                 "{exclude} is for rows, mappings and scores: leave items out of lists."
             )
-        return Given("aligned", ["the lists given"], recommendations, truth=truth)
+        return CallInputs("aligned", ["the lists given"], recommendations, truth=truth)
     sides = rows_of("recommendations", recommendations), rows_of("truth", truth)
     seen = None if exclude is None else rows_of("truth", exclude)
     names = [rows.path if isinstance(rows, Side) else table_name(rows[0]) for rows in sides]
-    return Given("pair", names, recommendations=sides[0], truth=sides[1], exclude=seen)
+    return CallInputs("pair", names, recommendations=sides[0], truth=sides[1], exclude=seen)
 
 
-def _events(given: Any, options: Options) -> Given:
-    if isinstance(given, Batch | Columns):
-        return Given("aligned", ["the lists given"], given)
-    if is_frame(given):
-        return Given("tables", ["the frame"], [Frame("the frame", as_table(given))])
-    if isinstance(given, Mapping):
+def _events(value: Any, options: Options) -> CallInputs:
+    if isinstance(value, Batch | Columns):
+        return CallInputs("aligned", ["the lists given"], value)
+    if is_frame(value):
+        return CallInputs("tables", ["the frame"], [Frame("the frame", as_table(value))])
+    if isinstance(value, Mapping):
         raise InputError("give {truth}, the interactions of each user of the recommendations.")
-    if is_path(given):
-        given = [given]
-    if not isinstance(given, Iterable):
-        raise UsageError(f"found {given!r:.80}; give {_FORMS}.")
-    rows: list[Any] = list(given)
+    if is_path(value):
+        value = [value]
+    if not isinstance(value, Iterable):
+        raise UsageError(f"found {value!r:.80}; give {_FORMS}.")
+    rows: list[Any] = list(value)
     if rows and all(map(is_path, rows)):
         files = expand_paths([os.fspath(row) for row in rows])
         if options.form is None:
@@ -276,18 +278,18 @@ def _events(given: Any, options: Options) -> Given:
             raise UsageError(
                 f"{lines[0]} is not a table, and other files are; evaluate them separately."
             )
-        return Given("lines" if lines else "tables", files, files)
+        return CallInputs("lines" if lines else "tables", files, files)
     if all(isinstance(row, Event) or (isinstance(row, tuple) and len(row) == 2) for row in rows):
-        return Given("aligned", ["the lists given"], rows)
+        return CallInputs("aligned", ["the lists given"], rows)
     raise InputError(
         "give {truth}, the interactions of each list; without it, events are a path, a frame with "
         "recommendations and interactions, or pairs of them."
     )
 
 
-def join_given(
+def inputs_of_join(
     impressions: Any, interactions: Any, rule: Attribution | None, options: Options
-) -> Given:
+) -> CallInputs:
     """Impressions and interactions that a caller gave, in tables.
 
     `interactions`: one stream, or several by name.
@@ -296,29 +298,31 @@ def join_given(
         raise InputError("{impressions} and {interactions} are joined; give both.")
     named = interactions if isinstance(interactions, Mapping) else {"interactions": interactions}
     streams = {name: _tables_of(str(name), of) for name, of in named.items()}
-    shown = _tables_of("impressions", impressions)
-    names = [table_name(table) for tables in (shown, *streams.values()) for table in tables]
+    impression_tables = _tables_of("impressions", impressions)
+    names = [
+        table_name(table) for tables in (impression_tables, *streams.values()) for table in tables
+    ]
     columns = {name: of for name, of in options.columns.items() if name in FIELDS_OF_JOINS}
     unit, of = options.time_unit, rule or Attribution()
     joined = JoinInputs(
-        StreamTables(shown, columns, unit, of),
+        StreamTables(impression_tables, columns, unit, of),
         [StreamTables(tables, columns, unit, of) for tables in streams.values()],
         ["impressions", *map(str, streams)],
         has_rule=rule is not None,
     )
-    return Given("joined", names, joined)
+    return CallInputs("joined", names, joined)
 
 
-def _tables_of(name: str, given: Any) -> Sequence[Table]:
-    if is_frame(given):
-        return [Frame(name, as_table(given))]
-    listed = [given] if is_path(given) or not isinstance(given, Iterable) else list(given)
-    if listed and all(map(is_path, listed)):
-        return expand_paths([os.fspath(path) for path in listed])
-    if not listed or not all(map(is_frame, listed)):
-        problem = f"{name}: found {given!r:.80}"
+def _tables_of(name: str, value: Any) -> Sequence[Table]:
+    if is_frame(value):
+        return [Frame(name, as_table(value))]
+    values = [value] if is_path(value) or not isinstance(value, Iterable) else list(value)
+    if values and all(map(is_path, values)):
+        return expand_paths([os.fspath(path) for path in values])
+    if not values or not all(map(is_frame, values)):
+        problem = f"{name}: found {value!r:.80}"
         raise UsageError(f"{problem}; give a path, a frame, or several of them.")
-    return [Frame(name, as_table(frame)) for frame in listed]
+    return [Frame(name, as_table(frame)) for frame in values]
 
 
 def expand_paths(paths: Iterable[str]) -> list[str]:
@@ -341,61 +345,61 @@ def files_at(path: str) -> list[str]:
     return expand(path, holds_rows)
 
 
-def is_path(given: object) -> bool:
+def is_path(value: object) -> bool:
     """True if it names files."""
-    return isinstance(given, str | os.PathLike)
+    return isinstance(value, str | os.PathLike)
 
 
-def is_frame(given: Any) -> bool:
+def is_frame(value: Any) -> bool:
     """True if it is a table with columns, of any library; a lazy one is refused later."""
-    if isinstance(given, Columns | Batch) or hasattr(given, "dtype"):
+    if isinstance(value, Columns | Batch) or hasattr(value, "dtype"):
         return False
-    named = hasattr(given, "collect_schema") or hasattr(given, "columns")
-    return named or (isinstance(given, ArrowTable) and hasattr(given, "schema"))
+    named = hasattr(value, "collect_schema") or hasattr(value, "columns")
+    return named or (isinstance(value, ArrowTable) and hasattr(value, "schema"))
 
 
-def _are_lists(given: Any) -> bool:
+def _are_lists(value: Any) -> bool:
     """True if it is a list of items for each user, one after the other."""
-    if isinstance(given, Side) or is_path(given) or is_frame(given) or _mapping(given) is not None:
+    if isinstance(value, Side) or is_path(value) or is_frame(value) or _mapping(value) is not None:
         return False
-    if isinstance(given, Sequence) and not isinstance(given, tuple):
-        return not given or not (hasattr(given[0], "_fields") or isinstance(given[0], Frame))
-    ragged = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "dtype")
-    return hasattr(given, "dtype") or hasattr(given, "__arrow_c_stream__") or ragged
+    if isinstance(value, Sequence) and not isinstance(value, tuple):
+        return not value or not (hasattr(value[0], "_fields") or isinstance(value[0], Frame))
+    ragged = isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "dtype")
+    return hasattr(value, "dtype") or hasattr(value, "__arrow_c_stream__") or ragged
 
 
-def _mapping(given: Any) -> Mapping[Any, Any] | None:
+def _mapping(value: Any) -> Mapping[Any, Any] | None:
     """A mapping of users, also of ranx' Run and Qrels; None for anything else."""
-    if isinstance(given, Mapping):
-        return given
+    if isinstance(value, Mapping):
+        return value
     # Run and Qrels hold a mapping of Numba's, and have a method that gives one of Python's.
-    to_dict = getattr(given, "to_dict", None)
-    if to_dict is None or is_frame(given) or hasattr(given, "dtype"):
+    to_dict = getattr(value, "to_dict", None)
+    if to_dict is None or is_frame(value) or hasattr(value, "dtype"):
         return None
     mapping = to_dict()
     return mapping if isinstance(mapping, Mapping) else None
 
 
-def rows_of(role: Role, given: Any) -> Rows:
+def rows_of(role: Role, value: Any) -> Rows:
     """Recommendations or truth as files, or as a table of rows."""
-    if isinstance(given, Side):
-        return given
-    if is_path(given):
-        return [*files_at(os.fspath(given))]
-    if is_frame(given):
-        return [Frame(role, as_table(given))]
-    by_user = _mapping(given)
+    if isinstance(value, Side):
+        return value
+    if is_path(value):
+        return [*files_at(os.fspath(value))]
+    if is_frame(value):
+        return [Frame(role, as_table(value))]
+    by_user = _mapping(value)
     if by_user is not None:
         return [_of_mapping(role, by_user)]
-    if isinstance(given, Iterable):
-        rows = list(given)
+    if isinstance(value, Iterable):
+        rows = list(value)
         if rows and hasattr(rows[0], "_fields"):
             columns = zip(*rows, strict=True)
             table = _table(role, dict(zip(rows[0]._fields, columns, strict=True)))
             return [Frame(role, table)]
         if role == "truth":
             return [_of_mapping(role, dict(enumerate(rows)))]
-    raise UsageError(f"{role}: found {given!r:.80}; give {_FORMS}.")
+    raise UsageError(f"{role}: found {value!r:.80}; give {_FORMS}.")
 
 
 def _table(
@@ -414,22 +418,22 @@ def _table(
         raise SourceError(name, why, remedy) from error
 
 
-def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
+def _of_mapping(role: Role, value: Mapping[Any, Any]) -> Frame:
     """Rows of user -> {item: number}, of user -> items, or of user -> pairs of item and number."""
     users: list[Any] = []
     items: list[Any] = []
     numbers: list[Any] = []
     idle: list[Any] = []
-    for user, listed in given.items():
-        if isinstance(listed, str) or not isinstance(listed, Iterable):
+    for user, of_user in value.items():
+        if isinstance(of_user, str) or not isinstance(of_user, Iterable):
             raise UsageError(
-                f"{role}: user {user!r} has {listed!r:.80}; give items, or item -> number."
+                f"{role}: user {user!r} has {of_user!r:.80}; give items, or item -> number."
             )
-        if isinstance(listed, set | frozenset) and role != "truth":
+        if isinstance(of_user, set | frozenset) and role != "truth":
             raise UsageError(f"{role}: user {user!r} has a set, which has no order; give a list.")
-        entries = listed.tolist() if hasattr(listed, "tolist") else list(listed)
-        if isinstance(listed, Mapping):
-            numbers += listed.values()
+        entries = of_user.tolist() if hasattr(of_user, "tolist") else list(of_user)
+        if isinstance(of_user, Mapping):
+            numbers += of_user.values()
         elif entries and all(isinstance(each, tuple | list) and len(each) == 2 for each in entries):
             numbers += [number for _, number in entries]
             entries = [item for item, _ in entries]
@@ -567,23 +571,23 @@ class JoinSource:
     ) -> None:
         self.names, self._rows, self._rule = names, rows, inputs.impressions.rule
         others = rows.other_columns(self._rule.per)
-        shown, self.used = read_impressions(inputs.impressions, options, others)
+        impressions, self.used = read_impressions(inputs.impressions, options, others)
         streams = []
         for stream in inputs.interactions:
             table, used = read_interactions(stream, options)
             streams.append(Stream(table, stream.rule))
             self.used |= used
-        self.outcomes: Sequence[OutcomeCounts] = [OutcomeCounts() for _ in (shown, *streams)]
-        empty = empty_lists(shown, self._rule)
+        self.outcomes: Sequence[OutcomeCounts] = [OutcomeCounts() for _ in (impressions, *streams)]
+        empty = empty_lists(impressions, self._rule)
         rows.find_kind([TablePart(Frame("impressions", empty), 0, kind=empty.schema)])
         self.ids: IdKind | None = rows.ids
         self._streams = [stream._replace(table=None) for stream in streams]
         self.sizes: Sequence[int] | None = None
-        self.parts: Sequence[Any] = [(shown, streams)]
+        self.parts: Sequence[Any] = [(impressions, streams)]
         if options.processes > 1 and not rows.in_order:
-            size = shown.num_rows + sum(stream.table.num_rows for stream in streams)
+            size = impressions.num_rows + sum(stream.table.num_rows for stream in streams)
             buckets = max(_BUCKETS_PER_PROCESS * options.processes, size // _ROWS_PER_BUCKET)
-            self.parts = divide(shown, streams, self._rule, buckets)
+            self.parts = divide(impressions, streams, self._rule, buckets)
             self.sizes = [part.size for part in self.parts]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -593,14 +597,14 @@ class JoinSource:
     def read(self, part: Any, search: Search) -> Iterator[Events]:
         """The lists of a part."""
         is_bucket = isinstance(part, JoinBucket)
-        shown, streams = opened(part, self._streams) if is_bucket else part
-        joined = join_streams(shown, streams, self._rule)
+        impressions, streams = opened(part, self._streams) if is_bucket else part
+        joined = join_streams(impressions, streams, self._rule)
         rows = [0 if stream.table is None else stream.table.num_rows for stream in streams]
         ends = np.cumsum(rows).tolist()
-        found = [
+        stream_counts = [
             joined.counts_of(slice(end - size, end)) for end, size in zip(ends, rows, strict=True)
         ]
-        self.outcomes = added(self.outcomes, [joined.counts[0], *found])
+        self.outcomes = added(self.outcomes, [joined.counts[0], *stream_counts])
         lists, hidden_losses = joined.lists, joined.hidden_losses
         if not lists.num_rows:
             return  # Without impressions, a bucket has none of their other columns.
@@ -665,21 +669,21 @@ class EventsInMemory:
 
 
 def joined_rows(
-    given: Given, options: Options, fields: EventFields, needs: Needs, every: Spans | None
+    call: CallInputs, options: Options, fields: EventFields, needs: Needs, every: Spans | None
 ) -> EventsInMemory:
     """Rows of recommendations and truth, joined by user."""
     clock: tuple[str, TimeUnit] | None = None
     if every is not None and fields.time is not None:
         clock = (fields.time, fields.time_unit or "iso8601")
-    trec = _is_trec_pair(given.recommendations, given.truth, options)
+    trec = _is_trec_pair(call.recommendations, call.truth, options)
     if trec and every is not None:
         raise InputError("{every} needs event time, and trec_eval's files have none.")
-    recommendations = _side("recommendations", given.recommendations, options, clock, trec=trec)
-    truth = _side("truth", given.truth, options, clock, trec=trec)
+    recommendations = _side("recommendations", call.recommendations, options, clock, trec=trec)
+    truth = _side("truth", call.truth, options, clock, trec=trec)
     notes = [*recommendations.notes, *truth.notes]
     if needs.single:
-        double, recommendations = recommendations.worth, recommendations.in_single()
-        made_equal = _distinct(double) - _distinct(recommendations.worth)
+        double, recommendations = recommendations.values, recommendations.in_single()
+        made_equal = _distinct(double) - _distinct(recommendations.values)
         if needs.others and made_equal:
             notes.append(
                 Note(
@@ -695,11 +699,11 @@ def joined_rows(
             problem = "topics are in only one file and are left out, as in trec_eval."
             notes.append(Note(f"{unmatched:,} " + problem))
     exclude = None
-    if given.exclude is not None:
+    if call.exclude is not None:
         # Every row is left out, whatever its rating.
         columns = {**options.columns, "rating": None}
-        plain = msgspec.structs.replace(options, columns=columns, by=())
-        exclude = _side("truth", given.exclude, plain, None)
+        without_labels = msgspec.structs.replace(options, columns=columns, by=())
+        exclude = _side("truth", call.exclude, without_labels, None)
         notes += exclude.notes
         used |= {*exclude.used} - {("columns", "rating")}
     ties = options.ties or ("id_desc" if trec else None)
@@ -714,9 +718,9 @@ def joined_rows(
     ids: IdKind = "integer" if joined.is_integer else "text"
     notes += joined.notes
     used |= {("ties", None)} if joined.uses_ties else set()
-    used |= {("combine", None)} if truth.worth is not None else set()
-    labels = _user_labels(given, options, joined.users, notes, used, tables)
-    return EventsInMemory(given.names, spans, ids, notes, labels, used)
+    used |= {("combine", None)} if truth.values is not None else set()
+    labels = _user_labels(call, options, joined.users, notes, used, tables)
+    return EventsInMemory(call.names, spans, ids, notes, labels, used)
 
 
 def _distinct(numbers: Any) -> int:
@@ -724,7 +728,7 @@ def _distinct(numbers: Any) -> int:
 
 
 def _user_labels(
-    given: Given,
+    call: CallInputs,
     options: Options,
     users: Collection[Id],
     notes: list[Note],
@@ -734,7 +738,7 @@ def _user_labels(
     """The labels by which values are split; adds a note about users without one, and settings."""
     if not options.by:
         return None
-    own = None if given.users is None else read_labels(given.users, options)
+    own = None if call.users is None else read_labels(call.users, options)
     used |= {("columns", label) for label in options.by} | {*(() if own is None else own.used)}
     labels = UserLabels(options.by, [table for table in (own, *tables) if table is not None])
     notes += labels.notes(users)
@@ -803,14 +807,14 @@ def truth_of(rows: Rows, options: Options) -> Side:
     return _side("truth", rows, options, None, trec=trec)
 
 
-def listed_events(given: Given, options: Options) -> EventsInMemory:
+def list_events(call: CallInputs, options: Options) -> EventsInMemory:
     """A caller's lists, or events, as `Accumulator.update_many` takes them.
 
     Lists beside a truth belong to the users 0, 1, 2, ...
     """
-    events = given.events
-    if given.truth is not None:
-        events = side_by_side(given.events, given.truth)
+    events = call.events
+    if call.truth is not None:
+        events = side_by_side(call.events, call.truth)
         if not isinstance(events, Columns):
             lists, interactions = zip(*events, strict=True) if events else ((), ())
             users = list(range(len(events)))
@@ -820,29 +824,29 @@ def listed_events(given: Given, options: Options) -> EventsInMemory:
     numbers = range(len(batch))
     if options.by and batch.users is None:
         events = msgspec.structs.replace(events, users=np.arange(len(batch)))
-    labels = _user_labels(given, options, numbers, notes, used)
-    return EventsInMemory(given.names, [(None, events)], kind, notes, labels, used)
+    labels = _user_labels(call, options, numbers, notes, used)
+    return EventsInMemory(call.names, [(None, events)], kind, notes, labels, used)
 
 
 def scored_events(
-    given: Given, depth: int | None, options: Options, needs: Needs
+    call: CallInputs, depth: int | None, options: Options, needs: Needs
 ) -> EventsInMemory:
     """A matrix of scores: the best items of each user, some users at a time."""
-    scores = in_single(given.events) if needs.single else given.events
+    scores = in_single(call.events) if needs.single else call.events
     columns, notes = scored_columns(
-        scores, given.truth, given.exclude, options.ties, depth, with_scores=needs.scores
+        scores, call.truth, call.exclude, options.ties, depth, with_scores=needs.scores
     )
     spans = [(None, part) for part in columns]
     used: set[Named] = {("ties", None)}
-    labels = _user_labels(given, options, range(np.shape(given.events)[0]), notes, used)
-    return EventsInMemory(given.names, spans, "integer", notes, labels, used)
+    labels = _user_labels(call, options, range(np.shape(call.events)[0]), notes, used)
+    return EventsInMemory(call.names, spans, "integer", notes, labels, used)
 
 
-def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:
+def usual_user(call: CallInputs, fields: EventFields, labels: Sequence[str]) -> EventFields:
     """The fields; users are read from `users` where the first JSON line has no `user`."""
-    if given.kind != "lines" or fields.user != EventFields().user:
+    if call.kind != "lines" or fields.user != EventFields().user:
         return fields
-    first = first_record(given.events)
+    first = first_record(call.events)
     if fields.user in first or "users" not in first or "users" in labels:
         return fields
     return msgspec.structs.replace(fields, user="users")

@@ -156,8 +156,8 @@ def evaluate(
         rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
         yield from arrow_table(rows).to_batches()
 
-    def count_joined(shown: Any, acts: Any) -> Any:
-        lists = joined(shown, acts, rule).lists
+    def count_joined(impressions: Any, interactions: Any) -> Any:
+        lists = joined(impressions, interactions, rule).lists
         rows = partials([lists], *metrics, by=by, every=every, intervals=intervals, **inputs)
         return arrow_table(rows)
 
@@ -178,10 +178,10 @@ def evaluate(
     return SparkEvaluation(added, known_inputs)
 
 
-def _frame_and_metrics(given: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
+def _frame_and_metrics(arguments: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
     """A frame of interactions, if the first argument is one, and the metrics."""
-    is_join = bool(given) and hasattr(given[0], "mapInArrow")
-    return (given[0], tuple(given[1:])) if is_join else (None, tuple(given))
+    is_join = bool(arguments) and hasattr(arguments[0], "mapInArrow")
+    return (arguments[0], tuple(arguments[1:])) if is_join else (None, tuple(arguments))
 
 
 def _bucketed(

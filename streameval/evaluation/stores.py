@@ -13,7 +13,7 @@ from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import OF_FILES, Note, Surroundings, refuse_given
+from streameval.evaluation.options import OF_FILES, Note, Surroundings, refuse_options
 from streameval.evaluation.setup import Request
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals, Method
@@ -36,7 +36,9 @@ class StateCounts(NamedTuple):
 def restore_states(request: Request, around: Surroundings) -> StateCounts:
     """The counts of saved states, and their configuration."""
     reading = ("columns", "time_unit", "time_zone", *OF_FILES, "ties", "combine")
-    refuse_given(request.options, reading, " is for events; those of a state are counted already.")
+    refuse_options(
+        request.options, reading, " is for events; those of a state are counted already."
+    )
     # First, as a state imports no module: it has the metrics of those that the caller names.
     for text in (*request.options.metrics, *request.added):
         parse(text).require_numbers()
@@ -54,7 +56,7 @@ def restore_states(request: Request, around: Surroundings) -> StateCounts:
     return StateCounts(config, families, config.intervals, [*ingest.copied().times.values()])
 
 
-def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
+def selected_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
     """The metrics of a state that a request names; all if it names none."""
     if not request.options.metrics:
         return metrics
@@ -88,7 +90,7 @@ def method_of(
     request: Request, method: Method | None, around: Surroundings, looks: int = 1
 ) -> Method:
     """The method named, else the one that survives the looks; a state is looked at often."""
-    often = request.given.is_state or looks > 1
+    often = request.call.is_state or looks > 1
     if method == "fixed" and often:
         what = f"{looks} looks" if looks > 1 else "a state, which grows,"
         text = "fixed holds for one look only: for {what} use {method=anytime}."

@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streameval.evaluation.evaluation import count_given
+from streameval.evaluation.evaluation import count_call
 from streameval.evaluation.options import Options
 from streameval.evaluation.processes import LostProcessError, map_parts
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.evaluation.sources import expand_paths, given_of
+from streameval.evaluation.sources import expand_paths, inputs_of
 from streameval.events.errors import InvalidEventError, SourceError
 from streameval.statistics.intervals import Intervals
 from tests.cli.program import (
@@ -101,8 +101,8 @@ def test_several_processes_give_the_same_counts_with_intervals_and_labels(
             intervals=Intervals(groups=16),
             processes=processes,
         )
-        request = Request(given_of(paths, None, None, options), options)
-        counted = count_given(request, SURROUNDINGS)
+        request = Request(inputs_of(paths, None, None, options), options)
+        counted = count_call(request, SURROUNDINGS)
         slices = [counted.accumulator([name]) for name in ("__missing__", "a", "b")]
         dumps = [b"".join(part.dump()) for part in slices if part is not None]
         results.append((dumps, repr(counted.rows)))

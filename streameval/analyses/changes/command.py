@@ -41,7 +41,7 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
 from streameval.evaluation.options import NoEventsError, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
-from streameval.evaluation.setup import Request, given_options, setup_of
+from streameval.evaluation.setup import Request, explicit_options, setup_of
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states
@@ -153,7 +153,7 @@ def changes(
     change needs evidence of --once-in days. Files need users, event time and at least 22 days. The
     newest day may be incomplete, so it does not count unless --until names it.
     """
-    overrides = given_options(
+    overrides = explicit_options(
         label=watch.label,
         against=watch.against,
         mix=watch.mix,
@@ -197,12 +197,12 @@ def _reports(
 
     `overrides`: settings that override the configuration. `until`: None for the last closed day.
     """
-    count_all = _from_states if request.given.is_state else _from_files
+    count_all = _from_states if request.call.is_state else _from_files
     counted, settings, closed, time_zone = count_all(request, overrides)
     families, files = families_in(counted.families, settings), ", ".join(request.files)
     if named := [parse(text).text for text in request.options.metrics]:
         texts = {metric.text for family in families for metric in family.metrics}
-        for text in named if request.given.is_state else ():
+        for text in named if request.call.is_state else ():
             if text not in texts:
                 there = ", ".join(sorted(texts))
                 raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
@@ -237,7 +237,7 @@ def _reports(
     day, last = closed, closed
     if until is not None:
         # No more events come to files, so that a day after the last closed one is whole.
-        day, last = number_of_day(until), last if request.given.is_state else max(newest, last)
+        day, last = number_of_day(until), last if request.call.is_state else max(newest, last)
     if day > last:
         raise UsageError(
             f"--until {until}: give a day up to {date_of(last)}, the last one to judge."

@@ -37,7 +37,7 @@ from streameval.analyses.experiments.words import (
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite_or_none, is_table
 from streameval.evaluation.options import as_usage_error
-from streameval.evaluation.setup import Request, given_options
+from streameval.evaluation.setup import Request, explicit_options
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.options import (
     IntervalOptions,
@@ -46,8 +46,8 @@ from streameval.evaluation.shell.options import (
     ReadOptions,
     ReportFormat,
     day_option,
-    events_given,
-    files_given,
+    events_of_command,
+    files_of_command,
     with_fields,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
@@ -189,7 +189,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def experiment(self) -> dict[str, Any]:
         """The fields of Experiment that were given."""
-        return given_options(
+        return explicit_options(
             control=self.control,
             primary=list(map(metric_name, self.primary)),
             same_users=self.same_users,
@@ -244,15 +244,15 @@ def compare(
     experiment = arms.experiment()
     with as_usage_error(SourceError, InvalidEventError):
         models = {
-            name: files_given(read.paths, path, pair.truth, pair.exclude, how)
+            name: files_of_command(read.paths, path, pair.truth, pair.exclude, how)
             for name, path in named_paths(arms.recommendations).items()
         }
-        source = next(iter(models.values()), None) or events_given(
+        source = next(iter(models.values()), None) or events_of_command(
             read.paths, how, truth=pair.truth, exclude=pair.exclude
         )
         request = Request(source, how, deciding_metrics(Experiment(**experiment)))
         options = ExperimentOptions(
-            *(experiment, intervals.given, method, arms.looks),
+            *(experiment, intervals.explicit, method, arms.looks),
             *(arms.look, arms.by, models, arms.against),
         )
         result = compare_variants(request, options, SURROUNDINGS)

@@ -62,12 +62,12 @@ from streameval.evaluation.options import (
 from streameval.evaluation.report import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
-from streameval.evaluation.sources import Given, truth_of
+from streameval.evaluation.sources import CallInputs, truth_of
 from streameval.evaluation.stores import (
     StateCounts,
-    chosen_metrics,
     method_of,
     restore_states,
+    selected_metrics,
     without_sets,
 )
 from streameval.events.errors import UsageError, suggestion
@@ -96,7 +96,7 @@ class ExperimentOptions(NamedTuple):
     looks: int
     look: int | None
     by: str | None
-    models: Mapping[str, Given] = MappingProxyType({})
+    models: Mapping[str, CallInputs] = MappingProxyType({})
     against: str | None = None
 
     def planned_look(self, request: Request) -> PlannedLook | None:
@@ -108,7 +108,7 @@ class ExperimentOptions(NamedTuple):
         if self.look is None:
             return None
         look, looks = Setting("look"), Setting("looks", self.looks)
-        if request.given.is_state:
+        if request.call.is_state:
             raise InputError("{look} is for files: a state is looked at often.", look=look)
         if self.method == "anytime":
             raise InputError(
@@ -170,13 +170,13 @@ def _find_caps(
     metrics = percentile_metrics((*request.options.metrics, *others))
     caps: Sequence[PercentileCap] = ()
     # A state is counted already.
-    if metrics and not request.given.is_state:
+    if metrics and not request.call.is_state:
         texts = [without_cap(metric).text for metric in metrics]
         uncapped = request.with_options(metrics=texts)._replace(added=())
         if options.models:
             undecided = _without_deciding(options, **_ALL_DATA)
             setup, _ = experiment_setup(uncapped, undecided, around)
-            setups = [setup.without_labels()._replace(given=of) for of in options.models.values()]
+            setups = [setup.without_labels()._replace(call=of) for of in options.models.values()]
             caps = find_caps(metrics, setups, around)
         else:
             setup, experiment = experiment_setup(uncapped, _without_deciding(options), around)
@@ -249,7 +249,7 @@ def _counted(
 ) -> tuple[FileCounts | StateCounts, Experiment, Intervals]:
     """What files or saved states count, by label unless two metrics of all lists are compared."""
     counted: FileCounts | StateCounts
-    if not request.given.is_state:
+    if not request.call.is_state:
         setup, experiment = experiment_setup(request, options, around)
         counted = count(setup if options.against is None else setup.without_labels(), around)
         note_idle(around, counted)
@@ -282,7 +282,7 @@ def experiment_setup(
     labels = [experiment.label] if segment is None else [experiment.label, segment]
     # A table need not have the columns of all labels.
     is_named = {*labels} <= {*setup.label_names}
-    if not request.given.is_pair and (request.given.is_columns or not is_named):
+    if not request.call.is_pair and (request.call.is_columns or not is_named):
         request = request.with_options(by=labels)
     setup = setup_of(request, EXPERIMENTS)
     is_dated = isinstance(experiment.shares, list)
@@ -316,9 +316,9 @@ def count_arms(request: Request, options: ExperimentOptions, around: Surrounding
     counted, experiment, intervals = _counted(request, options, around)
     families, label = counted.families, experiment.label
     metrics, variants = variants_in(families, label)
-    if request.given.is_state:
+    if request.call.is_state:
         added = request._replace(added=deciding_metrics(experiment))
-        metrics = [*chosen_metrics(added, metrics)]
+        metrics = [*selected_metrics(added, metrics)]
     segment = options.segment(experiment)
     return ArmCounts(
         experiment,
@@ -366,7 +366,7 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
     used: set[Named] = set()
     for name, model in models.items():
         # One at a time: the tables of a model are not needed for the next.
-        counted = count(setup._replace(given=model), around.about(name))
+        counted = count(setup._replace(call=model), around.about(name))
         used |= counted.used
         families = counted.families
         metrics, variants[name] = everyone_in(families)
@@ -390,7 +390,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
         "--label": request.options.by,
         "--by": options.by,
         "--recommendations": options.models,
-        "--truth": request.given.truth,
+        "--truth": request.call.truth,
         "--control": options.experiment.get("control"),
         "--shares": options.experiment.get("shares"),
         "--within": options.experiment.get("within"),
@@ -423,7 +423,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
         raise UsageError(f"--against {against}: {reason}")
     metrics: list[Metric] = []
     left_out: dict[str, str] = {}
-    for metric in chosen_metrics(request, counted):
+    for metric in selected_metrics(request, counted):
         if metric == control:
             continue
         if reason := ungrouped(metric, tables[metric]) or unlike_metrics(control, metric):
@@ -492,7 +492,7 @@ def compare_variants(
     if options.against is not None:
         counted, where = count_policies(request, options, around), "command line"
     else:
-        refuse_idle(request.options, *(options.models.values() or [request.given]))
+        refuse_idle(request.options, *(options.models.values() or [request.call]))
         requested = options.experiment
         caps, request, options, named = _find_caps(request, options, around)
         counted = (count_models if options.models else count_arms)(request, options, around)

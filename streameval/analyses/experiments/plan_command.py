@@ -26,7 +26,7 @@ from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.evaluation.stores import StateCounts, chosen_metrics, restore_states
+from streameval.evaluation.stores import StateCounts, restore_states, selected_metrics
 from streameval.events.errors import (
     InvalidEventError,
     MetricError,
@@ -82,7 +82,9 @@ def plan(
             shares=tuple(_number("--shares", text) for text in aim.shares.split(":")),
         )
     with as_usage_error(SourceError, InvalidEventError):
-        plans, is_doubtful = plan_experiments(read.request(), goal, intervals.given, SURROUNDINGS)
+        plans, is_doubtful = plan_experiments(
+            read.request(), goal, intervals.explicit, SURROUNDINGS
+        )
     records = [
         {"metric": plan.metric, "value": plan.value, "lift": plan.lift} | asdict(effort)
         for plan in plans
@@ -107,15 +109,15 @@ def plan_experiments(
     """
     counted: StateCounts | FileCounts
     named: AskedNames | None = None
-    if request.given.is_state:
+    if request.call.is_state:
         counted = restore_states(request, around)
     else:
         request, named = _with_caps(request, around)
         counted = count(_plan_setup(request), around)
         note_idle(around, counted)
     metrics, everyone = everyone_in(counted.families)
-    if request.given.is_state:
-        metrics = [*chosen_metrics(request, metrics)]
+    if request.call.is_state:
+        metrics = [*selected_metrics(request, metrics)]
     elif named is not None:
         metrics, everyone = named.metrics(metrics), everyone.renamed(named.names)
     intervals = replace(counted.intervals, **options)
@@ -136,7 +138,7 @@ def _plan_setup(request: Request) -> Setup:
     """What is counted of files or frames."""
     setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
     # A table need not have the columns of labels.
-    return setup.without_labels() if request.given.is_columns else setup
+    return setup.without_labels() if request.call.is_columns else setup
 
 
 def _with_caps(request: Request, around: Surroundings) -> tuple[Request, AskedNames | None]:

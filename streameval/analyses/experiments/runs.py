@@ -51,8 +51,8 @@ from streameval.evaluation.evaluation import (
 )
 from streameval.evaluation.options import Options
 from streameval.evaluation.plot import DrawnRow, axes_of, draw_rows
-from streameval.evaluation.setup import Request, given_options
-from streameval.evaluation.sources import Given, given_of, is_path
+from streameval.evaluation.setup import Request, explicit_options
+from streameval.evaluation.sources import CallInputs, inputs_of, is_path
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events.errors import MetricError, NotComparableError, UsageError
 from streameval.inference.table import TextTable
@@ -332,7 +332,7 @@ def compare(  # noqa: PLR0913  each is an option
             raise UsageError(f"{name}=: found {value!r:.80}; give {what}.")
     if looks < 1:
         raise UsageError(f"looks=: found {looks}; give a whole number of at least 1.")
-    bounds = given_options(confidence=confidence, precision=precision)
+    bounds = explicit_options(confidence=confidence, precision=precision)
     if any(isinstance(run, Accumulator | Evaluation) for run in runs.values()):
         for run in runs.values():
             if not isinstance(run, Accumulator | Evaluation):
@@ -342,7 +342,7 @@ def compare(  # noqa: PLR0913  each is an option
                 )
         if truth is not None:
             raise UsageError("truth= is for recommendations; these runs are counted already.")
-        others = given_options(
+        others = explicit_options(
             label=label,
             by=by,
             within=within,
@@ -366,7 +366,7 @@ def compare(  # noqa: PLR0913  each is an option
         return _of_counts(runs, metrics, method or "fixed", bounds, against)
     if against is not None:
         raise UsageError("against= is for two accumulators and one metric.")
-    experiment = given_options(
+    experiment = explicit_options(
         control=baseline or (next(iter(runs)) if len(runs) > 1 else None),
         since=since,
         until=until,
@@ -428,18 +428,18 @@ def _runs(
 
 def _inputs(
     runs: Mapping[str, Any], truth: Any, exclude: Any, options: Options
-) -> dict[str, Given]:
+) -> dict[str, CallInputs]:
     """What is counted for each run; one without a name of its own for events and stores."""
     if len(runs) == 1:
         (run,) = runs.values()
         if truth is not None:
             raise UsageError("there is only one run; give the others before the metrics.")
         if exclude is None and is_path(run) and is_store(os.fspath(run)):
-            return {"": Given("state", [os.fspath(run)])}
-        return {"": given_of(run, None, exclude, options)}
+            return {"": CallInputs("state", [os.fspath(run)])}
+        return {"": inputs_of(run, None, exclude, options)}
     if truth is None:
         raise UsageError("several runs need truth=, the interactions that they share.")
-    return {name: given_of(run, truth, exclude, options) for name, run in runs.items()}
+    return {name: inputs_of(run, truth, exclude, options) for name, run in runs.items()}
 
 
 def _of_counts(

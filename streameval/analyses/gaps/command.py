@@ -24,7 +24,7 @@ from streameval.evaluation.shell.options import (
     MethodOption,
     PairOptions,
     ReadOptions,
-    events_given,
+    events_of_command,
     with_fields,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
@@ -72,7 +72,7 @@ def gaps(
     with as_usage_error(SourceError, InvalidEventError):
         # The field is the only label.
         options = read.options(by=[by], **pair.reading())
-        events = events_given(
+        events = events_of_command(
             read.paths,
             options,
             recommendations=groups.recommendations,
@@ -82,7 +82,7 @@ def gaps(
         )
         refuse_idle(options, events)
         request = Request(events, options)
-        found, is_doubtful = _find(request, by, method, intervals.given)
+        found, is_doubtful = _find(request, by, method, intervals.explicit)
     forms = Forms(
         partial(_parts, found, by),
         lambda: {"by": by, "gaps": msgspec.to_builtins(found)},
@@ -105,7 +105,7 @@ def _find(
     kind = method_of(request, method, SURROUNDINGS)
     counted: StateCounts | FileCounts
     texts: Sequence[str] = []
-    if request.given.is_state:
+    if request.call.is_state:
         counted, texts = restore_states(request, SURROUNDINGS), request.options.metrics
         names = counted.config.series_dimensions()
         if by not in names:

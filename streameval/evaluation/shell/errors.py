@@ -60,9 +60,9 @@ def out_of_memory(error: BaseException) -> str:
     """A sentence about an error for want of memory; frees what its frames hold."""
     clear_frames(error.__traceback__)
     # numpy says how much it wanted.
-    wanted = f" ({error})" if isinstance(error, MemoryError) and str(error) else ""
+    size = f" ({error})" if isinstance(error, MemoryError) and str(error) else ""
     remedy = "allow more, or count less at once: see docs/explanation/sizing.md"
-    return f"no memory is left{wanted}; {remedy}."
+    return f"no memory is left{size}; {remedy}."
 
 
 def usage_message(error: TyperException) -> str:
@@ -70,9 +70,9 @@ def usage_message(error: TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "streameval"
     # Typer names the type of an error in front of its text.
-    found = " ".join(error.format_message().split()).replace("Value error, ", "").rstrip(".")
-    see = f" See `{command} --help`." if found.endswith("?") else f"; see `{command} --help`."
-    return f"{found[:1].lower()}{found[1:]}{see}"
+    message = " ".join(error.format_message().split()).replace("Value error, ", "").rstrip(".")
+    see = f" See `{command} --help`." if message.endswith("?") else f"; see `{command} --help`."
+    return f"{message[:1].lower()}{message[1:]}{see}"
 
 
 def report(*problems: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from typer import Option
 
-from streameval.evaluation.evaluation import count_given, title_of
+from streameval.evaluation.evaluation import count_call, title_of
 from streameval.evaluation.options import InputError, Options, Setting, as_usage_error
 from streameval.evaluation.partials_reader import has_partials, spans_of
 from streameval.evaluation.setup import Request
@@ -18,7 +18,7 @@ from streameval.evaluation.shell.options import (
     PairOptions,
     ReadOptions,
     ReportFormat,
-    files_given,
+    files_of_command,
     with_fields,
 )
 from streameval.evaluation.shell.readings import write_series
@@ -96,23 +96,23 @@ def evaluate(
     options = read.options(by=split.by, every=split.every, inputs=inputs, **pair.reading())
     if len(read.paths) == 1 and not groups.recommendations and has_partials(read.paths[0]):
         others = {"truth": pair.truth, "exclude": pair.exclude, "users": groups.users}
-        given = msgspec.structs.asdict(options)
-        _write_partials(read, given | dict(options.inputs) | others, format)
+        values = msgspec.structs.asdict(options)
+        _write_partials(read, values | dict(options.inputs) | others, format)
         return
     with as_usage_error(SourceError, InvalidEventError):
-        files = files_given(
+        files = files_of_command(
             read.paths, groups.recommendations, pair.truth, pair.exclude, options, groups.users
         )
-        counted = count_given(Request(files, options), SURROUNDINGS)
+        counted = count_call(Request(files, options), SURROUNDINGS)
     write_series(counted.spans, format, title_of(counted.names), read.output)
     if counted.is_doubtful:
         refuse_invalid(allowed=read.allow_invalid)
 
 
-def _write_partials(read: ReadOptions, given: Mapping[str, object], format: ReportFormat) -> None:  # noqa: A002  as the option
+def _write_partials(read: ReadOptions, values: Mapping[str, object], format: ReportFormat) -> None:  # noqa: A002  as the option
     """Write the readings of rows of partials, whose metrics, labels and spans are theirs."""
     (path,) = read.paths
-    for name, value in given.items():
+    for name, value in values.items():
         if name in ("metrics", "inputs"):
             continue
         if value and value != getattr(Options(), name, None):

@@ -16,10 +16,10 @@ from streameval.catalogue.context import USER_KEY
 from streameval.checkpoints.store import is_store
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.options import Form, Options, Ties, separators_of
-from streameval.evaluation.setup import Request, given_options
+from streameval.evaluation.setup import Request, explicit_options
 from streameval.evaluation.shell.errors import FAILED, refuse_invalid
 from streameval.evaluation.shell.terminal import Forms
-from streameval.evaluation.sources import Given, given_of
+from streameval.evaluation.sources import CallInputs, inputs_of
 from streameval.events import Combine
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
@@ -150,7 +150,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     def request(self) -> Request:
         """The request of a command that compares events."""
         options = self.options()
-        return Request(events_given(self.paths, options), options)
+        return Request(events_of_command(self.paths, options), options)
 
     def write(self, forms: Forms, name: str, *, is_doubtful: bool, fails: bool = False) -> None:
         """Write a result; exit with status 1 if most records are invalid, or if it `fails`."""
@@ -246,9 +246,9 @@ class IntervalOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
     @property
-    def given(self) -> dict[str, Any]:
+    def explicit(self) -> dict[str, Any]:
         """The fields of Intervals that were given."""
-        return given_options(**msgspec.structs.asdict(self))
+        return explicit_options(**msgspec.structs.asdict(self))
 
 
 def with_fields(command: Callable[..., None]) -> Callable[..., None]:
@@ -273,10 +273,10 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
             )
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, kind in structs.items():
-            given[name] = kind(**{field: given.pop(field) for field in kind.__struct_fields__})
-        command(**given)
+            values[name] = kind(**{field: values.pop(field) for field in kind.__struct_fields__})
+        command(**values)
 
     vars(run).update(
         __signature__=Signature(options),
@@ -306,29 +306,29 @@ def day_option(option: str, text: str) -> date:
         raise UsageError(f"{option}: found {text!r}; give a day, like 2026-03-01.") from None
 
 
-def files_given(
+def files_of_command(
     paths: Sequence[str],
     recommendations: str | None,
     truth: str | None,
     exclude: str | None,
     options: Options,
     users: str | None = None,
-) -> Given:
+) -> CallInputs:
     """The inputs of a command: files of events, or a pair; refuses both, and half of a pair."""
     both = "--recommendations with --truth"
     if recommendations is None and truth is None:
         if not paths and options.config is None:
             problem = f"missing argument 'PATH...', or {both}"
             raise UsageError(f"{problem}; see `streameval evaluate -h`.")
-        return given_of(paths, None, exclude, options, users) if paths else Given("lines", [])
+        return inputs_of(paths, None, exclude, options, users) if paths else CallInputs("lines", [])
     if recommendations is None or truth is None:
         raise UsageError("--recommendations and --truth belong together; give both.")
     if paths:
         raise UsageError(f"found {paths[0]!r} and {both}; give one or the other.")
-    return given_of(recommendations, truth, exclude, options, users)
+    return inputs_of(recommendations, truth, exclude, options, users)
 
 
-def events_given(
+def events_of_command(
     paths: Sequence[str],
     options: Options,
     *,
@@ -336,9 +336,9 @@ def events_given(
     truth: str | None = None,
     exclude: str | None = None,
     users: str | None = None,
-) -> Given:
+) -> CallInputs:
     """The inputs of a command, or stores of checkpoints, which stand alone."""
     alone = recommendations is truth is exclude is users is None
     if alone and any(map(is_store, paths)):
-        return Given("state", paths)
-    return files_given(paths, recommendations, truth, exclude, options, users)
+        return CallInputs("state", paths)
+    return files_of_command(paths, recommendations, truth, exclude, options, users)

@@ -104,7 +104,7 @@ def _parts(spans: Sequence[SpanReadings]) -> Iterator[TextTable[_Line] | Text]:
             labels = snapshot.labels_of(entry)
             words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
             rows.append(_Line(words, {None: entry}))
-    yield _listed(("start", "metric", *names), rows)
+    yield _line_table(("start", "metric", *names), rows)
 
 
 def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
@@ -146,7 +146,7 @@ def _table(division: Division, title: str) -> TextTable[_Line]:
     elif len(slices) > _SIDE_BY_SIDE:
         entries = [entry for _, series in division.metrics for entry in series]
         rows = [_Line((entry.metric.text, *entry.labels), {None: entry}) for entry in entries]
-        return _listed(words, rows, title)
+        return _line_table(words, rows, title)
     else:
         words, heads = ["metric"], {each: " / ".join(each) or "value" for each in slices}
         rows = [
@@ -157,7 +157,7 @@ def _table(division: Division, title: str) -> TextTable[_Line]:
     return TextTable(columns, rows, title)
 
 
-def _listed(heads: Iterable[str], rows: Sequence[_Line], title: str = "") -> TextTable[_Line]:
+def _line_table(heads: Iterable[str], rows: Sequence[_Line], title: str = "") -> TextTable[_Line]:
     value = TextColumn[_Line]("value", lambda row: _value(row.series[None]), "right")
     count = TextColumn[_Line]("count", lambda row: f"{row.series[None].reading.count:,}", "right")
     return TextTable([*_words(heads), value, count], rows, title)
@@ -184,5 +184,5 @@ def _value(entry: Series) -> str:
     reading = entry.reading
     value = reading.value if reading.defined else math.nan
     mark = ["estimate"] if has_estimates([entry.metric]) else []
-    said = ", ".join(filter(None, (*mark, certainty(reading), reading.verdict)))
-    return f"{figure(value)} ({said})" if said else figure(value)
+    details = ", ".join(filter(None, (*mark, certainty(reading), reading.verdict)))
+    return f"{figure(value)} ({details})" if details else figure(value)

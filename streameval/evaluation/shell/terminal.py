@@ -30,7 +30,7 @@ from streameval.evaluation.shell.errors import output, report
 from streameval.events.printable import printable, printable_json
 from streameval.inference.table import T, TextColumn, TextTable
 
-_PLAIN_WIDTH = 200
+_DEFAULT_WIDTH = 200
 
 
 def drawn_text(*parts: RenderableType | TextTable[Any]) -> str:
@@ -101,7 +101,7 @@ def _drawn(content: RenderableType | TextTable[Any]) -> str:
     written = io.BytesIO()
     text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
     terminal = sys.stdout.isatty()
-    width = None if terminal else _PLAIN_WIDTH
+    width = None if terminal else _DEFAULT_WIDTH
     # Markup and codes of emoji in a name are part of the name.
     console = Console(file=text, force_terminal=terminal, width=width, markup=False, emoji=False)
     if isinstance(content, TextTable):
@@ -249,13 +249,13 @@ class MinuteLines:
     """
 
     def __init__(self, total: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._total, self._clock, self._said = total, clock, clock()
+        self._total, self._clock, self._reported_at = total, clock, clock()
 
     def __call__(self, size: int, events: int) -> None:
         """Say how far it is, if a minute has passed since the last line."""
         now = self._clock()
-        if now - self._said >= 60.0:
-            self._said = now
+        if now - self._reported_at >= 60.0:
+            self._reported_at = now
             share = f" ({size / self._total:.0%})" if self._total else ""
             report(f"{size / 1e6:,.1f} MB read{share}, {events:,} events")
 
