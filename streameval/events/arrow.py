@@ -108,8 +108,8 @@ def as_table(table: Any) -> Any:
 def plain_table(table: Any) -> Any:
     """The table without the layouts that pyarrow can hardly compute on.
 
-    String views (from Polars) become strings, list views become lists, and run-end-encoded columns
-    are decoded.
+    Views of strings and bytes (from Polars) become strings and bytes, list views become lists, and
+    run-end-encoded columns are decoded.
     """
     columns = [_plain(column) for column in table.columns]
     return _arrow().Table.from_arrays(columns, names=table.column_names)
@@ -245,6 +245,8 @@ def _plain(column: Any) -> Any:
     arrow, kind, text = _arrow(), column.type, _arrow().large_string()
     if arrow.types.is_string_view(kind):
         return column.cast(text)
+    if arrow.types.is_binary_view(kind):
+        return column.cast(arrow.large_binary())
     is_encoded = arrow.types.is_run_end_encoded(kind)
     if not (is_encoded or _is_list(kind)):
         return column

@@ -878,11 +878,11 @@ def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
 
     Null equals null.
     """
-    types = _arrow().types
-    if column.type.num_fields:
+    array = _stored(column)
+    if not _is_single(array.type):
         return np.zeros(rows.size, np.bool_)
-    part = column.take(np.concatenate((rows, others)))
-    if types.is_floating(column.type):
+    part = array.take(np.concatenate((rows, others)))
+    if _arrow().types.is_floating(part.type):
         # 0.0 and -0.0 are not the same content.
         part = part.cast(_arrow().string())
     first, second = np.split(_column_codes(part), [rows.size])
@@ -892,12 +892,22 @@ def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
 
 def _column_codes(column: Any) -> IntArray:
     """A column of any single values as codes; null is a value, too."""
-    array = column.combine_chunks()
-    if array.type.num_fields:
+    array = _stored(column)
+    if not _is_single(array.type):
         raise InvalidEventError("invalid_label", f"{array.type} is not a type of single values")
     if not _arrow().types.is_dictionary(array.type):
         array = array.dictionary_encode()
     return _filled(array.indices, len(array.dictionary))
+
+
+def _stored(column: Any) -> Any:
+    """A column as one array of a type that Arrow computes with: of UUIDs, their bytes."""
+    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    return array.storage if isinstance(array.type, _arrow().BaseExtensionType) else array
+
+
+def _is_single(kind: Any) -> bool:
+    return kind.num_fields == 0 and not _arrow().types.is_nested(kind)
 
 
 def _times(column: Any) -> tuple[IntArray, BoolArray]:

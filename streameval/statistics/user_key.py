@@ -154,7 +154,11 @@ def _read(
         text = substitute(place, os.environ if environment is None else environment)
     except ValueError as error:
         raise MetricError(f"{NAME}: {error}; {_HOW}.") from None
-    key = text.encode()
+    try:
+        key = text.encode()
+    except UnicodeEncodeError:
+        # The environment may hold any bytes.
+        raise MetricError(f"{NAME}: the key at {place} is not UTF-8 text; {_MAKE}.") from None
     if len(key) < FEWEST_BYTES:
         problem = f"has {len(key)} bytes, and {FEWEST_BYTES} are needed" if key else "is empty"
         raise MetricError(f"{NAME}: the key at {place} {problem}: it could be guessed; {_MAKE}.")

@@ -179,8 +179,15 @@ def test_a_key_that_could_be_guessed_is_refused(text: str, monkeypatch: pytest.M
     assert not text or text not in str(refused.value)
 
 
-@pytest.mark.parametrize("place", [SECRETS["KEY"], "${MISSING}", "${file:/missing/key}", "", 7])
-def test_a_key_stands_at_a_place_and_never_in_the_text(place: Any) -> None:
+PLACES = (SECRETS["KEY"], "${MISSING}", "${NO_TEXT}", "${file:/missing/key}", "", 7)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_stands_at_a_place_and_never_in_the_text(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How the environment shows bytes that are not UTF-8.
+    monkeypatch.setenv("NO_TEXT", bytes(range(200, 240)).decode(errors="surrogateescape"))
     with pytest.raises(MetricError, match="user_key: ") as refused:
         Accumulator("ctr", user_key=place)
     assert SECRETS["KEY"] not in str(refused.value)

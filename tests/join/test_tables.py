@@ -13,6 +13,7 @@ import pytest
 
 from streameval.attribution import (
     ROW_OUTCOMES,
+    Attribution,
     JoinedTables,
     OpenRows,
     closed,
@@ -175,3 +176,21 @@ def test_copies_are_duplicates_and_a_shift_of_all_times_changes_nothing(seed: in
 
 def _later(row: Row, shift: int) -> Row:
     return {**row, "times": None if row["times"] is None else row["times"] + shift}
+
+
+COLUMNS = (
+    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"b" * 16, b"a" * 16], pa.binary(16))),
+    pa.array([{}, None], pa.struct([])),
+    pa.array([b"b", b"a"], pa.binary_view()),
+    pa.array([0.0, -0.0]),
+    pa.array(["b", "a"]).dictionary_encode(),
+    pa.array([["b"], ["a"]]),
+)
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(column.type)[:30])
+def test_of_copies_at_one_time_the_smallest_text_of_a_column_stays(column: Any) -> None:
+    shown = {"recommendations": [["x"]] * 4, "times": [0] * 4, "request_id": ["r"] * 4}
+    copies = pa.chunked_array([column, column])
+    found = joined(pa.table({**shown, "label": copies}), None, Attribution())
+    assert [*map(str, found.lists["label"].to_pylist())] == [min(map(str, column.to_pylist()))]
