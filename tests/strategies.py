@@ -233,13 +233,17 @@ def texts() -> SearchStrategy[tuple[str, ...]]:
 
 
 def _values_of(name: str) -> dict[str, tuple[Value, ...]]:
+    found = parameters(catalogue()[name]).values()
+    for parameter in found:
+        message = f"add values of {parameter.name!r}, a parameter of {name}, to _OPEN"
+        assert parameter.choices or parameter.name in _OPEN, message
     return {
         parameter.name: tuple(
             value
             for value in parameter.choices or _OPEN[parameter.name]
             if value != parameter.default
         )
-        for parameter in parameters(catalogue()[name]).values()
+        for parameter in found
     }
 
 

@@ -61,7 +61,7 @@ def test_every_kind_is_here() -> None:
     kinds = {type(spec) for spec in _PLAN.specs}
     assert kinds == {*StatisticSpec.__subclasses__()}
     cells = {type(spec.options) for spec in _PLAN.specs if isinstance(spec, CellSpec)}
-    assert cells == {cell_options(name) for name in BY_CELL}
+    assert cells == {cell_options(name) for name in BY_CELL}, "add a metric of each to _METRICS"
 
 
 def test_names_slots_and_descriptions_are_unique() -> None:

@@ -80,9 +80,14 @@ def _facts(definition: Definition) -> dict[str, Any]:
         for name, parameter in parameters(definition).items()
         if name in definition.parameters
     ]
-    ((question, names),) = (
-        (asked, named) for asked, named in _DATA["questions"].items() if definition.name in named
-    )
+    questions = [item for item in _DATA["questions"].items() if definition.name in item[1]]
+    if len(questions) != 1 or definition.name not in _FORMULAS:
+        message = (
+            f"name {definition.name!r} under one question of tests/docs/metrics.toml, and add its "
+            "formula to tests/docs/formulas.toml"
+        )
+        raise SystemExit(message)
+    ((question, names),) = questions
     return {
         "name": definition.name,
         "aliases": aliases(definition.name),
