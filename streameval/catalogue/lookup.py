@@ -32,6 +32,7 @@ from streameval.events.errors import (
     OwnMetricError,
     suggestion,
 )
+from streameval.statistics.asked import BY_CELL
 from streameval.statistics.intervals import LARGEST_OF_USER
 from streameval.statistics.lists import Relevant
 
@@ -95,9 +96,6 @@ _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every")),
     Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
 )
-_OUTCOMES = ("hits", "lists", "placements", "scores", "ranksums")
-"""Statistics that read interactions."""
-
 _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "q": ("statistic", ("quantile",)),
     "confidence": ("statistic", ("half_width",)),
@@ -171,8 +169,7 @@ def _shared(definition: Definition) -> Iterator[Parameter]:
     if ranked:
         yield from _HITS_PARAMETERS
         yield Parameter("relevant", definition.relevant, get_args(Relevant))
-    outcomes = definition.interactions if of_event else reads in _OUTCOMES
-    if outcomes:
+    if definition.interactions if of_event else ranked or BY_CELL[reads].takes_type:
         yield Parameter("type", "")
     # A catalogue of all items does not fit a part of them, nor do weights of whole lists.
     needs_all_items = definition.weighted or ratio or "catalog" in definition.inputs

@@ -409,12 +409,10 @@ def metric(
     """Declare a function to be a metric; its signature is the schema.
 
     The first argument names the statistic: `hits` (a sum over all hits), `lists` (one value per
-    list, from the ranks of its hits), `event` (one value per event, from all its fields),
-    `exposures` (items shown), `users` (users by the rank of their first item or hit), `pairings`
-    (items by the length of the list), `placements` (ranks at which items of each kind were shown
-    and hit), `scores` (scores of positive and negative items) or `ranksums` (pairs in the right
-    order). `k`, `catalog`, `popularity`, `similarity` and `examination` are passed if the signature
-    has them, and are optional with `| None` or `= None`; so is `attribute` (see `By`).
+    list, from the ranks of its hits), `event` (one value per event, from all its fields), or one of
+    `BY_CELL` in `streameval.statistics.asked`, such as `exposures` (items shown). `k`, `catalog`,
+    `popularity`, `similarity` and `examination` are passed if the signature has them, and are
+    optional with `| None` or `= None`; so is `attribute` (see `By`).
     Keyword-only arguments are parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]`
     sets limits.
 
@@ -432,7 +430,8 @@ def metric(
         finish: function applied to the mean, for example the root of rmse.
         listwise: parameter -> values for which `hits` are read list by list; with an empty tuple,
             all values but the default.
-        interactions: whether the metric reads interactions, so that `type=` applies.
+        interactions: whether a metric of events reads interactions, so that `type=` applies; of
+            other statistics, the statistic decides.
         over: name of a metric of events whose sum, with the same parameters, divides that of this
             one: a mean weighted by list, which also has intervals.
         reference: a value with a meaning, for example 1 of a mean weight, and the verdicts if the

@@ -48,7 +48,8 @@ class CellOptions(msgspec.Struct, frozen=True, kw_only=True):
         """The options of the statistic that a metric reads.
 
         By default a field has the value of the parameter or rule of its name, and `cutoff` the
-        cut-off.
+        cut-off; other fields keep their defaults. `max_items`: the largest number of items that
+        the configuration allows a statistic to count exactly.
         """
         settings = {"cutoff": metric.k, **metric.values, **metric.rules}
         return msgspec.convert(
@@ -62,7 +63,10 @@ class CellOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recommended(self) -> slice | None:
-        """The part of a list that it reads, if it reads nothing else; None if it does."""
+        """The part of a list that it reads, if it reads only items; None if it reads more.
+
+        It saves memory: of lists without positions, only this part waits to be counted.
+        """
         return None
 
     @property
@@ -92,7 +96,9 @@ class CellStatistic(NamedTuple):
         options: name of the class of its options.
         what: what it counts, for people.
         memory: how much memory it takes, for people.
-        takes_k: whether the cut-off is one of its options, so that its metrics may have one.
+        takes_k: whether `cutoff` is one of its options, so that its metrics may have one.
+        takes_type: whether `type` is one of its options, so that its metrics have a parameter for
+            the type of interactions that count.
     """
 
     module: str
@@ -100,6 +106,7 @@ class CellStatistic(NamedTuple):
     what: str
     memory: str
     takes_k: bool = False
+    takes_type: bool = False
 
 
 def cell_options(reads: str) -> type[CellOptions]:
@@ -139,18 +146,21 @@ BY_CELL: Final[dict[str, CellStatistic]] = {
         "PlacementsOptions",
         "at which ranks items of each kind were shown, and hit; answers every cut-off",
         "two counts for each kind and rank; at most 1,000 kinds",
+        takes_type=True,
     ),
     "scores": CellStatistic(
         f"{_PACKAGE}.scores",
         "ScoresOptions",
         "positive and negative items by score",
         "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",
+        takes_type=True,
     ),
     "ranksums": CellStatistic(
         f"{_PACKAGE}.scores",
         "RankSumsOptions",
         "pairs of items in the right order, by positive and negative items of the list",
         "two integers for each pair (positives, negatives) that occurs",
+        takes_type=True,
     ),
 }
 """First argument of a metric's function -> the statistic that it reads: the one list of them."""

@@ -39,7 +39,8 @@ class Shape(NamedTuple):
     Attributes:
         keys: number of key columns, including the cell.
         counts: number of count columns.
-        items: index of the key column with item codes; None if there is none.
+        items: index of the key column with item codes, at most one; None if there is none. Other
+            ids, such as pairs of items, need a hash that is equal on every machine.
         combine: how counts of equal keys combine: sum or maximum.
     """
 

@@ -17,11 +17,11 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from streameval import Accumulator
-from streameval.catalogue import catalogue, parse
+from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.cumulative_gain import discount, ideal
 from streameval.events import Event
-from streameval.events.errors import MetricLawError, MetricTextError, NotKeptError
+from streameval.events.errors import MetricLawError, NotKeptError
 from streameval.testing import check_metric, traffic
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, DUMPED, NAMES, stream
@@ -195,21 +195,15 @@ def test_a_repeated_metric_is_read_once() -> None:
     assert [metric.text for metric in accumulator.metrics] == ["hit_rate@3"]
 
 
-_OF_ITEMS_SHOWN = {
-    *("distinct_items", "gini", "item_coverage", "personalization", "shannon_entropy"),
-    "users_covered",
-}
-"""Metrics whose statistic may read interactions, but theirs does not."""
-
-
-@pytest.mark.parametrize("name", sorted(catalogue()))
-def test_every_metric_that_reads_interactions_takes_a_type(name: str) -> None:
-    text = f"{name}(type=click)"
-    if name in _OF_ITEMS_SHOWN or not catalogue()[name].interactions:
-        with pytest.raises(MetricTextError, match="type"):
-            parse(text)
-    else:
-        assert parse(text).text == text
+def test_a_metric_takes_a_type_if_interactions_change_its_value() -> None:
+    events = stream(40)
+    fewer = [*events[:20], *(replace(each, interactions=[], typed=()) for each in events[20:])]
+    first, second = (laws.counted([*NAMES], each) for each in (events, fewer))
+    values = {name: [laws.value(each.read(name)) for each in (first, second)] for name in NAMES}
+    changed = {name for name, (before, after) in values.items() if repr(before) != repr(after)}
+    takes = {name for name, definition in catalogue().items() if "type" in parameters(definition)}
+    assert changed - takes == set(), "their statistic needs takes_type=True in BY_CELL"
+    assert takes - changed == {"group_disparity", "retrieved"}, "they need interactions=False"
 
 
 def test_threads_that_read_longer_lists_than_before_find_all_discounts() -> None:

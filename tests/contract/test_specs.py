@@ -14,6 +14,7 @@ from streameval.accumulator.kinds.cells import CellSpec
 from streameval.accumulator.kinds.spec import Scope, StatisticSpec
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
+from streameval.catalogue import catalogue
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.events import Event, columns_of
 from streameval.events.errors import UnlikeStateError
@@ -25,7 +26,10 @@ _METRICS = (
     *("users_covered@5", "personalization@5", "group_disparity@5", "auc", "gauc"),
     *("unexpectedness@5", "stratified_recall@5", "hit_rate(per=user)@5", "novelty@5"),
     *("tail_percentage(per=user)@5", "bpref@5", "category_diversity@5"),
+    *{each.reads: name for name, each in catalogue().items() if each.reads in BY_CELL}.values(),
 )
+"""With a metric of each statistic of `BY_CELL`."""
+
 _PERIOD = PrePeriod(since=date(2026, 3, 1), days=30, metrics=("ndcg@5",), cohorts=True)
 _MADE = Accumulator(
     *_METRICS, **inputs().of_package, intervals=Intervals(groups=128), experiment=_PERIOD
@@ -61,7 +65,13 @@ def test_every_kind_is_here() -> None:
     kinds = {type(spec) for spec in _PLAN.specs}
     assert kinds == {*StatisticSpec.__subclasses__()}
     cells = {type(spec.options) for spec in _PLAN.specs if isinstance(spec, CellSpec)}
-    assert cells == {cell_options(name) for name in BY_CELL}, "add a metric of each to _METRICS"
+    assert cells == {cell_options(name) for name in BY_CELL}, "write a metric of each"
+
+
+@pytest.mark.parametrize("name", BY_CELL)
+def test_its_entry_says_which_options_come_from_texts_of_metrics(name: str) -> None:
+    entry, fields = BY_CELL[name], cell_options(name).fields()
+    assert (entry.takes_k, entry.takes_type) == ("cutoff" in fields, "type" in fields)
 
 
 def test_names_slots_and_descriptions_are_unique() -> None:

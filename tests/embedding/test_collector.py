@@ -17,6 +17,7 @@ from streameval.events.errors import UsageError
 from streameval.exporters.asgi import app
 from streameval.exporters.embedded import Collector
 from streameval.exporters.prometheus import PrometheusExporter
+from streameval.statistics.asked import BY_CELL
 from tests.contract.test_half_counted import LONG, SHORT, fails_on_long
 from tests.embedding.examples import lists, scraped
 from tests.exporters.pictures import picture
@@ -45,7 +46,7 @@ def _named(module: str, name: str, reads: str = "event") -> Callable[..., Any]:
     return declared
 
 
-@pytest.mark.parametrize("reads", ["exposures", "users", "pairings", "scores", "ranksums"])
+@pytest.mark.parametrize("reads", sorted(BY_CELL.keys() - {"placements"}))
 def test_an_own_metric_of_a_slice_is_a_gauge(reads: str) -> None:
     accumulator = Accumulator(_named("shop", "ours", reads))
     accumulator.update(["a"], ["a"], scores=[0.5], user="u")
