@@ -44,6 +44,16 @@ def three_digits(number: float, sign: Literal["", "+"] = "") -> str:
     return f"{rounded:{sign},.{decimals}f}"
 
 
+def capital(text: str) -> str:
+    """A label of ours with a capital letter.
+
+    Example:
+        >>> capital("records read")
+        'Records read'
+    """
+    return text[:1].upper() + text[1:]
+
+
 def confidence_text(confidence: float) -> str:
     """A confidence in percent, never rounded to certainty.
 

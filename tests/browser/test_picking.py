@@ -76,8 +76,8 @@ def test_one_metric_is_opened_with_what_it_means_and_left_again(site: Site, page
     titles = page.locator(".wide h4")
     expect(titles).to_have_text(
         [
-            "last 5m, side by side",
-            "each short span alone",
+            "Last 5m, side by side",
+            "Each short span alone",
             "control, all windows",
             "treatment, all windows",
         ]

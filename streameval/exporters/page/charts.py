@@ -15,6 +15,7 @@ from streameval.exporters.page.selection import Excerpt, slice_name, window_name
 from streameval.exporters.view import UNDEFINED, figure, moment
 from streameval.inference.days import date_of, number_of_day
 from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.words import capital
 
 MOST: Final = 8
 """Lines of one chart; the others are counted below it."""
@@ -144,9 +145,9 @@ def drawings(excerpt: Excerpt, metric: str) -> list[Drawing]:
     windows = [window for window in excerpt.windows if window in names]
     by_window = {window: window_lines(excerpt, metric, window) for window in windows}
     slices = by_window.get(excerpt.window, [])
-    charts = {f"{window_name(excerpt.window)}, side by side": slices}
+    charts = {f"{capital(window_name(excerpt.window))}, side by side": slices}
     if panes := [entry for entry in window_lines(excerpt, metric, PANE) if entry.points]:
-        charts["each short span alone"] = panes
+        charts["Each short span alone"] = panes
     if len(by_window) > 1:
         points = {
             window: {entry.name: entry.points for entry in lines}

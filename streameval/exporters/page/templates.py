@@ -25,7 +25,7 @@ from streameval.exporters.view import (
     span,
     unit_of_count,
 )
-from streameval.inference.words import percent
+from streameval.inference.words import capital, percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -88,16 +88,6 @@ def number(value: float | None) -> str:
 def unbroken(text: str) -> str:
     """Without a break before a percent sign on a narrow screen."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def capital(text: str) -> str:
-    """A label of ours with a capital letter.
-
-    Example:
-        >>> capital("records read")
-        'Records read'
-    """
-    return text[:1].upper() + text[1:]
 
 
 class _Html(str):
