@@ -47,12 +47,13 @@ def combine_gains(gains: Iterable[tuple[Any, float]], how: Combine = "max") -> C
             several.setdefault(item, []).append(gain)
         sums = {item: _sum(of_item) for item, of_item in several.items()}
         return CombinedGains(sums, hides_loss=False)
-    largest, hides_loss = dict[Any, float](), False
+    largest, below = dict[Any, float](), set[Any]()
     for item, gain in gains:
-        if (other := largest.setdefault(item, gain)) != gain:
-            smaller, largest[item] = min(other, gain), max(other, gain)
-            hides_loss = hides_loss or smaller < 0 < largest[item]
-    return CombinedGains(largest, hides_loss)
+        if gain > largest.setdefault(item, gain):
+            largest[item] = gain
+        if gain < 0:
+            below.add(item)
+    return CombinedGains(largest, any(largest[item] > 0 for item in below))
 
 
 def reduce_gains(
@@ -79,7 +80,8 @@ def reduce_gains(
     if how == "max":
         combined = np.maximum.reduceat(ordered, starts)
         return order[starts], combined, (np.minimum.reduceat(ordered, starts) < 0) & (combined > 0)
-    combined = np.add.reduceat(ordered, starts)
+    # As math.fsum, which never gives -0.0.
+    combined = np.add.reduceat(ordered, starts) + 0.0
     if (ordered != np.rint(ordered)).any() or np.abs(ordered).max() * ordered.size >= _EXACT:
         # A sum of two is rounded once.
         ends = np.append(starts[1:], ordered.size)

@@ -6,7 +6,7 @@ That every form does for any metric is the law of `tests/contract/test_law.py`.
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pytest
 from streameval import Accumulator, Columns, Event, Interaction
 from streameval.events import Combine, combine_gains, combine_interactions
 from streameval.events.columns import read
+from streameval.events.gains import reduce_gains
 from tests.columnar.forms import FORMS
 from tests.contract.laws import bits
 from tests.strategies import NUMBERS
@@ -82,6 +83,26 @@ def test_whole_numbers_may_stand_beside_others_in_a_list(numbers: list[list[floa
     arrays = [np.array(row, np.float64) for row in numbers]
     floats.update_many(Columns(**lists, gains=arrays, scores=arrays))
     assert bits(whole) == bits(floats)
+
+
+@pytest.mark.parametrize(
+    ("gains", "how", "expected"),
+    [
+        ((-2.0, 0.0, 3.0), "max", ("3.0", True)),
+        ((-2.0, 0.0, -1.0), "max", ("0.0", False)),
+        ((-2.0, 0.0, 3.0), "sum", ("1.0", False)),
+        ((-0.0,), "sum", ("0.0", False)),
+    ],
+)
+def test_gains_of_an_item_combine_alike_in_any_order_and_as_arrays(
+    gains: tuple[float, ...], how: Combine, expected: tuple[str, bool]
+) -> None:
+    for ordered in permutations(gains):
+        one = combine_gains([("a", gain) for gain in ordered], how)
+        assert (str(one.by_item["a"]), one.hides_loss) == expected
+        groups = np.zeros(len(gains), np.int64)
+        _, (combined,), (hides_loss,) = reduce_gains(groups, np.array(ordered), how)
+        assert (str(float(combined)), bool(hides_loss)) == expected
 
 
 @pytest.mark.parametrize(("ids", "how"), [(str, "max"), (int, "sum")])
