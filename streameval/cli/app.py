@@ -108,7 +108,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _value_word(parameter: Any, ctx: Any) -> str:
-    """What the value of an option is; typer would say how Python writes its type."""
+    """The kind of an option's value; typer would print its type as Python writes it."""
     if parameter.param_type_name == "argument" or getattr(parameter, "is_flag", False):
         return ""
     kind = type(parameter).display_type(parameter, ctx).strip("<>")

@@ -118,7 +118,7 @@ def _load(path: Path) -> Config:
 
 
 def _source_problem(path: Path) -> ConfigError | None:
-    """What is wrong with the settings of a source whose table is well-formed."""
+    """Problems in the settings of a source whose table is well-formed."""
     try:
         source = msgspec.convert(tomllib.loads(text_of(path))["source"], SourceOptions)
     except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError, ConfigError):
@@ -133,7 +133,7 @@ def _source_problem(path: Path) -> ConfigError | None:
 
 
 def configuration_lines(path: Path, config: Config, dead_letters: Sequence[str]) -> str:
-    """What `run` would do with a configuration, a line for each part.
+    """Describe what `run` would do with a configuration, a line for each part.
 
     `dead_letters`: the topics of dead letters.
     """
@@ -184,11 +184,11 @@ def _plan(path: Path, config: Config, dead_letters: Sequence[str]) -> Iterator[t
 
 def _join(options: AttributionOptions) -> str:
     """Which topic or file is what, and how they are joined."""
-    (shown, *_), key = options.streams, options.key.replace("_", " ")
-    streams = [f"impressions {', '.join(shown)}"]
+    (impressions, *_), key = options.streams, options.key.replace("_", " ")
+    streams = [f"impressions {', '.join(impressions)}"]
     for interaction in options.interactions:
-        worth = ", ".join(f"{name} = {gain:g}" for name, gain in interaction.types.items())
-        types = f" ({worth})" if worth else ""
+        gains = ", ".join(f"{name} = {gain:g}" for name, gain in interaction.types.items())
+        types = f" ({gains})" if gains else ""
         streams.append(f"interactions {', '.join(interaction.sources)}{types}")
     return f"{' with '.join(streams)}; by {key}, within {options.window}"
 
@@ -247,7 +247,7 @@ def _connect(config: Config, group: str) -> None:
 
 
 def _check_fields(config: Config) -> bool:
-    """Whether a sample of real records has every configured name; prints a line for each."""
+    """True if a sample of real records has every configured name; prints a line for each."""
     schemas = schemas_of(config, os.environ)
     frontend = frontend_of(config, layout(config), schemas)
     first, fields = FirstRecords(streams_of(config)), FieldCheck(config, schemas)
@@ -270,7 +270,7 @@ def _check_fields(config: Config) -> bool:
 
 
 def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
-    """Whether an attempt succeeds; prints its result."""
+    """True if an attempt succeeds; prints its result."""
     try:
         text = attempt()
     except StreamevalError as error:
@@ -295,8 +295,8 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
     checkpoints = checkpoint_store(options)
     if checkpoints.claimed():
-        owner = checkpoints.existing_claim()
-        refuse_foreign(options.path, owner, owner.cluster, group)
+        claim = checkpoints.existing_claim()
+        refuse_foreign(options.path, claim, claim.cluster, group)
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:

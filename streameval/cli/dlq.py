@@ -113,7 +113,7 @@ def replay(
     reasons = frozenset(map(_reason, reason or ()))
     settings, where, dead_letters = _open(config)
     source = settings.source
-    foreign, whole, truncated = set[str](), set[Identity](), dict[Identity, DeadLetter]()
+    foreign, complete, truncated = set[str](), set[Identity](), dict[Identity, DeadLetter]()
 
     def replayable() -> Iterator[DeadLetter]:
         """A letter for each record: one that was replayed and rejected again has several."""
@@ -123,14 +123,14 @@ def replay(
             elif not reasons or dead_letter.reason in reasons:
                 if dead_letter.size is not None:
                     truncated[dead_letter.original] = dead_letter
-                elif dead_letter.original not in whole:
-                    whole.add(dead_letter.original)
+                elif dead_letter.original not in complete:
+                    complete.add(dead_letter.original)
                     yield dead_letter
-        for record in [record for record in truncated if record not in whole]:
+        for record in [record for record in truncated if record not in complete]:
             dead_letter = truncated[record]
             batch = kinds.record_at(source, os.environ, *dead_letter.identity)
             if batch is not None and dead_letter.offset in batch.offsets:
-                whole.add(record)
+                complete.add(record)
                 index = batch.offsets.index(dead_letter.offset)
                 yield dead_letters_in(
                     batch, [(index, InvalidEvent("uncountable", dead_letter.message))]
@@ -146,7 +146,7 @@ def replay(
     if foreign:
         named = ", ".join(sorted(foreign))
         report(f"letters of {named} were skipped: [source] topics does not have them.")
-    if deleted := [str(record) for record in truncated if record not in whole]:
+    if deleted := [str(record) for record in truncated if record not in complete]:
         named = ", ".join(deleted[:SAMPLES]) + ", ..." * (len(deleted) > SAMPLES)
         report(
             "not replayed, because truncated, and their logs have deleted the records: "

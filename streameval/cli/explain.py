@@ -113,7 +113,7 @@ class _ListenedJoins:
         return state
 
     def have_read(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether every log has been read up to its end offset.
+        """True if every log has been read up to its end offset.
 
         A log that leads is paused, so its end does not count.
         """

@@ -75,8 +75,8 @@ def rules(
     ```
     """
     settings = load(config)
-    for option, given in (("--for", over), ("--support", support)):
-        if given is not None and not (below or above):
+    for option, value in (("--for", over), ("--support", support)):
+        if value is not None and not (below or above):
             raise UsageError(f"{option}: no effect without --below or --above; give one of them.")
     thresholds = [
         threshold_of(option, text, settings, over or "15m", support or 200)

@@ -119,7 +119,7 @@ def run(config: ConfigPath, *, web: WebFlags) -> None:
 
 
 class Process(Protocol):
-    """What runs until it is told to stop."""
+    """A process that runs until it is stopped."""
 
     def run(self, until: Callable[[], bool]) -> None:
         """Run; `until`: whether to stop."""

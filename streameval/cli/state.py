@@ -195,7 +195,7 @@ def merge(
         raise UsageError(f"--into {into}: exists already; give a path that does not.")
     checkpoints = without_copies(newest_checkpoints(paths, report), None)
     checkpoints.sort(key=lambda checkpoint: checkpoint.shard)
-    cluster, group = _owner(checkpoints, paths)
+    cluster, group = _cluster_and_group(checkpoints, paths)
     _check_backfills(checkpoints)
     drafts = {checkpoint.shard: checkpoint.saved.draft for checkpoint in checkpoints}
     lines: list[str] = []
@@ -277,7 +277,7 @@ def _parts(store: Mapping[str, Any]) -> Iterator[str | TextTable[Mapping[str, An
 
 
 def _saved(text: Callable[[Any], str], missing: str = "") -> Callable[[Mapping[str, Any]], str]:
-    """What a row says of its checkpoint; `missing` where none is valid."""
+    """The text of a cell about a checkpoint; `missing` where none is valid."""
     return lambda shard: missing if shard["checkpoint"] is None else text(shard["checkpoint"])
 
 
@@ -301,7 +301,7 @@ _COLUMNS: Final[Sequence[_Column]] = (
 
 
 def _faults(store: Store, listing: Listing) -> Iterator[str | None]:
-    """For each checkpoint: its fault, or None."""
+    """The fault of each checkpoint, or None."""
     for shard, locations in listing.shards.items():
         seen: set[Entry] = set()
         for location in reversed(locations):
@@ -369,21 +369,21 @@ def _check_backfills(checkpoints: Sequence[StoredCheckpoint]) -> None:
             )
 
 
-def _owner(checkpoints: Sequence[StoredCheckpoint], paths: Sequence[str]) -> tuple[str, str]:
+def _cluster_and_group(
+    checkpoints: Sequence[StoredCheckpoint], paths: Sequence[str]
+) -> tuple[str, str]:
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
-    owners = sorted(
+    groups = sorted(
         {
             (checkpoint.saved.header.cluster, checkpoint.saved.header.group)
             for checkpoint in checkpoints
         }
     )
-    if len(owners) > 1:
-        owner_names = " and ".join(
-            f"group {group!r} of cluster {cluster!r}" for cluster, group in owners
-        )
+    if len(groups) > 1:
+        names = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in groups)
         raise UsageError(
-            f"the stores belong to {owner_names}; their offsets cannot be compared. To read their "
+            f"the stores belong to {names}; their offsets cannot be compared. To read their "
             "values together, use `streameval state export` with all of them."
         )
-    return owners[0]
+    return groups[0]

@@ -67,8 +67,8 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         yield "metrics", 'no metric is configured; add some, for example metrics = ["ndcg@10"].'
     seen: dict[str, str] = {}
     parsed: list[Metric] = []
-    for place, text in _places(config).items():
-        key = f"{place}.name" if place.startswith("metric[") else place
+    for key_path, text in _texts_by_key(config).items():
+        key = f"{key_path}.name" if key_path.startswith("metric[") else key_path
         try:
             metric = parse(text)
             metric.require_numbers()
@@ -84,24 +84,22 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         canonical = metric.text
         if canonical in seen:
             yield key, f"{text!r} repeats {seen[canonical]}; remove one."
-        seen.setdefault(canonical, place)
+        seen.setdefault(canonical, key_path)
         parsed.append(metric)
         if alike := same_name(parsed):
             both = f"{alike[0].text!r} and {text!r} are both {family_name(metric)} in Prometheus"
             yield key, f"{both}; rename one."
 
 
-def _places(config: Config) -> dict[str, str]:
-    places = {f"metrics[{index}]": text for index, text in enumerate(config.metrics)}
-    return places | {
-        f"metric[{index}]": options.name for index, options in enumerate(config.metric)
-    }
+def _texts_by_key(config: Config) -> dict[str, str]:
+    texts = {f"metrics[{index}]": text for index, text in enumerate(config.metrics)}
+    return texts | {f"metric[{index}]": options.name for index, options in enumerate(config.metric)}
 
 
 def analysis_problems(config: Config) -> Iterator[Problem]:
-    """What keeps an analysis from its table: of each, what it says itself."""
+    """Problems in the tables of analyses, as each analysis finds them."""
     for analysis, settings in configured(config):
-        yield from analysis.check(settings, config.kept())
+        yield from analysis.check(settings, config.counted_setup())
 
 
 def extent_problems(config: Config) -> Iterator[Problem]:
@@ -143,8 +141,8 @@ def input_problems(config: Config) -> Iterator[Problem]:
     except SourceError as error:
         yield "popularity, similarity or attributes", str(error)
     except MetricError as error:
-        places = {parse(text).text: place for place, text in _places(config).items()}
-        yield places.get(getattr(error, "metric", ""), "metrics"), _key_problem(error)
+        key_of = {parse(text).text: key_path for key_path, text in _texts_by_key(config).items()}
+        yield key_of.get(getattr(error, "metric", ""), "metrics"), _key_problem(error)
 
 
 def _attribute_problems(config: Config) -> Iterator[Problem]:
@@ -184,7 +182,7 @@ def label_problems(config: Config) -> Iterator[Problem]:
         for index, name in enumerate(names)
     ]
     metric_of_parameter: dict[str, str] = {}
-    for text in _places(config).values():
+    for text in _texts_by_key(config).values():
         # Unknown metrics are reported elsewhere.
         with contextlib.suppress(MetricError):
             definition = parse(text).definition
@@ -310,9 +308,9 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     if config.dedup is not None:
         problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
         yield "dedup", f"{problem} event_id in [[attribution.interactions]]; remove dedup."
-    plain = EventFields()
+    defaults = EventFields()
     for name in ("types", "combine"):
-        if getattr(event, name) != getattr(plain, name):
+        if getattr(event, name) != getattr(defaults, name):
             where = "[attribution]" if name == "combine" else "[[attribution.interactions]]"
             yield f"event.{name}", f"lists have no interactions of their own; give it in {where}."
     for index, name in enumerate(options.per):

@@ -67,7 +67,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is counted, from where and to where; a metric and `source` are required.
+    """The configuration: what is counted, its source and targets; needs a metric and `source`.
 
     A file also has a table for each analysis: see `configuration`.
 
@@ -252,21 +252,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             spans=tuple(sorted(spans)),
         )
 
-    def accumulator(self, given: Mapping[str, Any] = _NOTHING) -> Accumulator:
+    def accumulator(self, overrides: Mapping[str, Any] = _NOTHING) -> Accumulator:
         """An empty accumulator of all metrics; reads the files that the configuration names.
 
-        `given`: as in `inputs`.
+        `overrides`: as in `inputs`.
         """
-        inputs = self.inputs(given)
+        inputs = self.inputs(overrides)
         needs = chain.from_iterable(map(self._needs, self.families()))
         metrics = *self._named(), *self._overlap()
         return Accumulator(*metrics, **inputs, depth=self.depth, needs=dict.fromkeys(needs))
 
     def accumulators(
-        self, given: Mapping[str, Any] = _NOTHING
+        self, overrides: Mapping[str, Any] = _NOTHING
     ) -> list[tuple[CountedFamily, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth."""
-        inputs, depth = self.inputs(given), self.kept_depth() or ALL_LISTS
+        inputs, depth = self.inputs(overrides), self.counted_depth() or ALL_LISTS
         return [
             (
                 group,
@@ -282,7 +282,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
 
     def _needs(self, family: CountedFamily) -> list[Need]:
-        """What the analyses keep of a family besides the statistics of its metrics."""
+        """The needs of analyses for a family, besides the statistics of its metrics."""
         return [
             need
             for analysis, settings in configured(self)
@@ -290,8 +290,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for need in analysis.needs(settings, family)
         ]
 
-    def kept(self) -> CountedSetup:
-        """What it counts, for the checks of analyses."""
+    def counted_setup(self) -> CountedSetup:
+        """Everything that it counts, for the checks of analyses."""
         return CountedSetup(
             labels=self.series_labels(),
             segments=self.segments,
@@ -301,7 +301,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             timed=self.event.time is not None,
         )
 
-    def kept_depth(self) -> int | None:
+    def counted_depth(self) -> int | None:
         """Ranks kept of every list; None for whole lists."""
         return make_plan(self._named(), self.depth, self.max_items).limits.depth
 
@@ -316,7 +316,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "labels": list(self.labels),
             "segments": list(self.segments),
             "pane": self.windowing().pane,
-            "depth": self.kept_depth(),
+            "depth": self.counted_depth(),
             "max_items": self.max_items,
         } | ({} if self.attribution is None else {"attribution": self.attribution.settings()})
 
@@ -346,7 +346,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def by_user(self) -> bool:
-        """Whether the users of events are read."""
+        """True if the users of events are read."""
         per_user = any(metric.is_per_user for metric in self._named())
         return per_user or self.intervals is not None or "users" in self.reads()
 
@@ -355,7 +355,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The key of the hash of users; raises what `UserHashKey` raises."""
         return None if self.user_key is None else UserHashKey(self.user_key)
 
-    def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
+    def inputs(self, overrides: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named.
 
         `given`: catalogue, popularity, similarity or examination to take instead of those of the
@@ -376,17 +376,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "intervals": self.intervals,
             "time_zone": self.time_zone,
             "ids": "integer" if self.event.ids == "integer" else "text",
-        } | {**given, "attributes": attributes | dict(given.get("attributes", {}))}
+        } | {**overrides, "attributes": attributes | dict(overrides.get("attributes", {}))}
 
 
-def _texts(plain: object) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """All texts in plain values."""
-    if isinstance(plain, str):
-        yield plain
-    elif isinstance(plain, Mapping):
-        yield from _texts([*plain, *plain.values()])
-    elif isinstance(plain, Sequence):
-        for inner in plain:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts([*value, *value.values()])
+    elif isinstance(value, Sequence):
+        for inner in value:
             yield from _texts(inner)
 
 
@@ -477,9 +477,9 @@ def schema(config: Config) -> dict[str, Any]:
         >>> from_schema(schema(config)) == config
         True
     """
-    plain: dict[str, Any] = msgspec.to_builtins(config)
+    fields: dict[str, Any] = msgspec.to_builtins(config)
     default = msgspec.to_builtins(type(config)(source=config.source))
-    counting = {name: value for name, value in plain.items() if name not in _LEFT_OUT}
+    counting = {name: value for name, value in fields.items() if name not in _LEFT_OUT}
     if (key := config.key_of_users) is not None:
         # Whoever reads the state needs no key, and what a state names is not read.
         counting[USER_KEY] = str(key)

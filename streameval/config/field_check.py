@@ -34,7 +34,7 @@ HOUR: Final = 3_600.0
 _PAUSE: Final = 30.0
 """Seconds between two samples of an hour."""
 
-_MOST_LISTED: Final = 8
+_MOST_NAMES: Final = 8
 _DEPTH: Final = 3
 """Levels of nested objects whose names are listed."""
 
@@ -118,7 +118,7 @@ class _StreamSample:
                 yield Unmatched(entry.key, text, entry.label, entry.value)
 
     def has(self, name: Unmatched) -> bool:
-        """Whether a record has what a configured name looks for."""
+        """True if a record has what a configured name looks for."""
         if name.label is None or name.value is None:
             return self.found[name.key] > 0
         return self.values[name.label][name.value] > 0
@@ -133,20 +133,20 @@ class _StreamSample:
             return f" Their field {name!r} is text that holds JSON; write it as an object."
         hint = suggestion(path.text, self.names)
         names = sorted(self.names, key=lambda name: (name.count("."), -self.names[name], name))
-        more = ", ..." if len(names) > _MOST_LISTED else ""
-        have = f" They have {', '.join(names[:_MOST_LISTED])}{more}." if names else ""
+        more = ", ..." if len(names) > _MOST_NAMES else ""
+        have = f" They have {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
         return f"{hint}{have}"
 
     def line(self, field: _ConfiguredField) -> str:
-        """In how many records a field is, and an example or its values."""
+        """The number of records that have a field, and an example or its values."""
         if field.label is not None:
             values = {v: n for v, n in self.values[field.label].items() if v != MISSING_LABEL}
-            shown = _counted(values)
+            text = _counted(values)
         else:
             examples = [self.examples[field.key]] if field.key in self.examples else []
-            shown = ", ".join(f"for example {_example(example)}" for example in examples)
-        found = f"{self.found[field.key]:,} of {self.records:,}"
-        return ", ".join(filter(None, (f"{field.key}: {field.path.text} in {found}", shown)))
+            text = ", ".join(f"for example {_example(example)}" for example in examples)
+        share = f"{self.found[field.key]:,} of {self.records:,}"
+        return ", ".join(filter(None, (f"{field.key}: {field.path.text} in {share}", text)))
 
 
 class _LaterHours:
@@ -161,7 +161,7 @@ class _LaterHours:
         self.absent: list[Unmatched] = []
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for another sample."""
+        """True if it is time for another sample."""
         due = now >= self._next
         if due:
             self._next = now + _PAUSE
@@ -254,7 +254,7 @@ class FieldCheck:
             )
 
     def lines(self) -> Iterator[str]:
-        """For each field that valid records have, in how many it is, and an example."""
+        """The fields of valid records: in how many records each is, and an example."""
         for number, sample in enumerate(self._valid):
             for field in sample.fields:
                 if sample.found[field.key] or 0 < sample.records < REFUSED:
@@ -275,17 +275,18 @@ class FieldCheck:
                 yield from sample.absent_values(self._common, among) if number == 0 else ()
 
     def _key_lines(self) -> Iterator[str]:
-        """How many keys of each stream of interactions are among those of the impressions."""
+        """The number of keys of each stream of interactions that impressions have, too."""
         if self._options is None:
             return
         name = "request_id" if self._options.key == "request_id" else "user"
-        shown = self._valid[0].keys.get(_impression_key(name), set())
+        impression_keys = self._valid[0].keys.get(_impression_key(name), set())
         for number, sample in enumerate(self._valid[1:]):
             key = f"attribution.interactions[{number}].{name}"
             if keys := sample.keys.get(key):
-                found = f"{len(keys & shown):,} of {len(keys):,} are in the sample of impressions"
-                none = "" if keys & shown else "; if they never are, no interaction counts"
-                yield f"{key}: {found}{none}"
+                known = keys & impression_keys
+                share = f"{len(known):,} of {len(keys):,} are in the sample of impressions"
+                none = "" if known else "; if they never are, no interaction counts"
+                yield f"{key}: {share}{none}"
 
 
 def _impression_key(name: str) -> str:
@@ -361,7 +362,7 @@ def _names(record: dict[str, Any], prefix: str, depth: int) -> Iterator[str]:
 
 
 def _is_json_text(value: object) -> bool:
-    """Whether a value is text that holds a JSON object."""
+    """True if a value is text that holds a JSON object."""
     try:
         return isinstance(value, str) and isinstance(msgspec.json.decode(value), dict)
     except FAILURES:
@@ -378,8 +379,8 @@ def _counted(values: dict[str, int]) -> str:
     if are_hidden():
         return f"{len(values):,} values" if values else ""
     frequent = sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
-    more = ", ..." if len(frequent) > _MOST_LISTED else ""
-    return ", ".join(f"{name} ({count:,})" for name, count in frequent[:_MOST_LISTED]) + more
+    more = ", ..." if len(frequent) > _MOST_NAMES else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in frequent[:_MOST_NAMES]) + more
 
 
 def _example(value: object) -> str:

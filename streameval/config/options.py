@@ -223,7 +223,7 @@ class DeadLetterOptions(_Table, frozen=True, kw_only=True):
 
 
 class LogOptions(_Table, frozen=True, kw_only=True):
-    """What is logged.
+    """Options of the log.
 
     Attributes:
         level: lowest level that is logged.
@@ -308,7 +308,7 @@ _HEADERS: Final = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})
 
 
 def looks_like_header(text: str) -> bool:
-    """Whether the text in the first line of a file is the name of its column, and no item."""
+    """True if the text in the first line of a file is the name of its column, and no item."""
     return text.strip().lower().replace("_", "") in _HEADERS
 
 

@@ -81,7 +81,7 @@ def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
     """
     if config.depth is not None or "depth" not in settings:
         return config
-    needed, saved = config.kept_depth(), settings["depth"]
+    needed, saved = config.counted_depth(), settings["depth"]
     if needed is None and config.reads() & {"hits", "lists"}:
         return config
     if needed is not None and saved is not None and saved <= needed:
@@ -89,7 +89,7 @@ def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
     return msgspec.structs.replace(config, depth=ALL_LISTS if saved is None else saved)
 
 
-def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> Layout:
+def layout(config: Config, inputs: Mapping[str, Any] = MappingProxyType({})) -> Layout:
     """The layout of each partition's state; `given`: as in `Config.inputs`."""
     return Layout(
         families=[
@@ -102,7 +102,7 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
                 table=empty.table.empty(),
                 folding=_folding_of(config, group),
             )
-            for group, empty in config.accumulators(given)
+            for group, empty in config.accumulators(inputs)
         ],
         windowing=config.windowing(),
         dedup=None if config.dedup is None else duration_of(config.dedup),

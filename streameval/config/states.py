@@ -187,12 +187,12 @@ _COUNTING = ("labels", "segments", "pane", "depth", "max_items")
 
 
 def other_counting(config: Config, header: Header) -> str | None:
-    """How a checkpoint was counted otherwise than a configuration says; None if it was not."""
-    here, saved = (
+    """Describe settings of a checkpoint that differ from a configuration; None if none do."""
+    current, saved = (
         {key: settings[key] for key in _COUNTING if key in settings}
         for settings in (config.settings(), header.settings)
     )
-    return other_settings(here, saved)
+    return other_settings(current, saved)
 
 
 def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | None) -> None:

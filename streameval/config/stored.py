@@ -38,7 +38,7 @@ _AT_ONCE: Final = 8
 """Checkpoints of a bucket that are read at once, and whose bytes are in memory."""
 
 
-class _Shown(NamedTuple):
+class _Loaded(NamedTuple):
     """A checkpoint whose counts are shown, and the digest of each of its parts."""
 
     location: Location
@@ -94,7 +94,7 @@ class StoreReader:
         self.config = config
         self.ingest: Ingest = new_ingest(without_formats(config))
         self._states = StoredStates(self.ingest.layout)
-        self._shown: dict[Shard, _Shown] = {}
+        self._loaded: dict[Shard, _Loaded] = {}
 
     def refresh(self) -> None:
         """Read what has changed; what cannot be read stays as it was, and says so."""
@@ -125,12 +125,12 @@ class StoreReader:
         for (topic, identity), count in sorted(self._known.items()):
             for number in range(count if self._identities.get(topic) == identity else 0):
                 shard = Shard(topic, identity, number)
-                shown, problem = self._shown.get(shard), self._problems.get(shard)
-                if shown is None:
+                loaded, problem = self._loaded.get(shard), self._problems.get(shard)
+                if loaded is None:
                     problem = problem or "the store has no checkpoint of it"
                     stored.append(StoredPartition(topic=topic, partition=number, problem=problem))
                     continue
-                header = shown.header
+                header = loaded.header
                 offsets = offsets_saved(header, Partition(topic, number))
                 lags = [max(0, ends[log] - at) for log, at in offsets.items() if log in ends]
                 stored.append(
@@ -157,23 +157,23 @@ class StoreReader:
         shards = self._current(listing)
         hidden = {
             shard
-            for shard in self._shown.keys() - listing.shards.keys()
+            for shard in self._loaded.keys() - listing.shards.keys()
             # Of a topic that was created again, damage hides only what has its present identity.
             if self._identities.get(shard.topic) == shard.identity and listing.damage(shard)
         }
-        for shard in self._shown.keys() - shards.keys() - hidden:
+        for shard in self._loaded.keys() - shards.keys() - hidden:
             self._drop(shard)
-        listed = {location for locations in shards.values() for location in locations}
-        self._refusals = {at: known for at, known in self._refusals.items() if at in listed}
+        locations_now = {location for locations in shards.values() for location in locations}
+        self._refusals = {at: known for at, known in self._refusals.items() if at in locations_now}
         waiting = [*shards.items()]
         for begin in range(0, len(waiting), _AT_ONCE):
             some = waiting[begin : begin + _AT_ONCE]
-            found = self._store.gather(lambda item: self._newest(*item), some)
-            headers = [read[1].header for read in found if read is not None]
+            newest = self._store.gather(lambda item: self._newest(*item), some)
+            headers = [read[1].header for read in newest if read is not None]
             if self._deepen(headers):
                 self._read(listing)
                 return
-            for (_, locations), read in zip(some, found, strict=True):
+            for (_, locations), read in zip(some, newest, strict=True):
                 self._show(locations, read)
         self._problems = {}
         for shard, locations in (*shards.items(), *((shard, ()) for shard in sorted(hidden))):
@@ -201,8 +201,8 @@ class StoreReader:
 
     def _written_at(self, shard: Shard, locations: Sequence[Location]) -> float:
         """When the newest checkpoint of a shard was written that has a readable header."""
-        if shard in self._shown:
-            return self._shown[shard].header.written_at
+        if shard in self._loaded:
+            return self._loaded[shard].header.written_at
         for location in locations:
             if location not in self._written:
                 with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
@@ -219,13 +219,13 @@ class StoreReader:
 
         None if none is newer than what is shown.
         """
-        shown = self._shown.get(shard)
+        loaded = self._loaded.get(shard)
         for location in locations:
-            if shown is not None and location == shown.location:
+            if loaded is not None and location == loaded.location:
                 return None
             # An older checkpoint counts where it is the newest, not where a newer one is damaged.
             is_newest = location == locations[0]
-            if shown is not None and not is_newest and location.order < shown.location.order:
+            if loaded is not None and not is_newest and location.order < loaded.location.order:
                 return None
             if location not in self._refusals:
                 try:
@@ -238,8 +238,8 @@ class StoreReader:
                 except FileNotFoundError:
                     # Superseded since the listing, which is old where there is much to read. What
                     # is shown stays until the next look.
-                    listed = self._store.listing().shards.get(shard, ())
-                    return self._newest(shard, listed) if shown is None else None
+                    locations_now = self._store.listing().shards.get(shard, ())
+                    return self._newest(shard, locations_now) if loaded is None else None
                 else:
                     return location, saved
             if not self._refusals[location].damaged:
@@ -247,13 +247,13 @@ class StoreReader:
         return None
 
     def _needs(self, shard: Shard, entry: Entry) -> bool:
-        """Whether a part must be read."""
+        """True if a part must be read."""
         return self._states.reads(entry.name) and not self._has(shard, entry)
 
     def _has(self, shard: Shard, entry: Entry) -> bool:
-        """Whether a part is loaded as it is saved."""
-        shown = self._shown.get(shard)
-        if shown is None or shown.digests.get(entry.name) != entry.digest:
+        """True if a part is loaded as it is saved."""
+        loaded = self._loaded.get(shard)
+        if loaded is None or loaded.digests.get(entry.name) != entry.digest:
             return False
         families = self.ingest.partitions[_partition(shard)].families.values()
         return any(entry.name in family.loaded for family in families)
@@ -265,7 +265,7 @@ class StoreReader:
             # Settings that nobody wrote are found damaged when the state is loaded.
             with suppress(DamagedStateError), damage_as_error(str(header.shard)):
                 config = with_saved_depth(self._base, header.settings)
-            if (config.kept_depth() or inf) > (self.config.kept_depth() or inf):
+            if (config.counted_depth() or inf) > (self.config.counted_depth() or inf):
                 self._begin(config)
                 return True
         return False
@@ -303,13 +303,13 @@ class StoreReader:
             resume(self.ingest, _partition(shard), saved, states=self._states, unchanged=unchanged)
         except UnlikeStateError as error:
             return str(error).rstrip(".")
-        self._shown[shard] = _Shown(location, saved.header, saved.digests)
+        self._loaded[shard] = _Loaded(location, saved.header, saved.digests)
         order = saved.header.generation, saved.header.offset
         self._highest[shard] = max(order, self._highest.get(shard, order))
         return None
 
     def _drop(self, shard: Shard) -> None:
-        if self._shown.pop(shard, None) is not None:
+        if self._loaded.pop(shard, None) is not None:
             self.ingest.drop(_partition(shard))
 
     def _note(self, shard: Shard, locations: Sequence[Location], damage: Sequence[str]) -> None:
@@ -317,8 +317,8 @@ class StoreReader:
 
         A partition whose checkpoints vanish later stays known.
         """
-        shown = self._shown.get(shard)
-        count = 0 if shown is None else shown.header.partitions or 0
+        loaded = self._loaded.get(shard)
+        count = 0 if loaded is None else loaded.header.partitions or 0
         topic = shard.topic, shard.identity
         self._known[topic] = max(self._known[topic], shard.number + 1, count)
         refusals = []
@@ -331,15 +331,15 @@ class StoreReader:
             text = "; ".join(problems)
             if all(refusal.damaged for refusal in refusals):
                 instead = "no checkpoint of it is valid"
-                if shown is not None:
-                    instead = f"its checkpoint of offset {shown.header.offset:,} is shown"
+                if loaded is not None:
+                    instead = f"its checkpoint of offset {loaded.header.offset:,} is shown"
                 text = f"{instead}: {text}"
             self._problems[shard] = text
-        elif shown is not None and (vanished := self._vanished(shard, shown.header)):
+        elif loaded is not None and (vanished := self._vanished(shard, loaded.header)):
             self._problems[shard] = vanished
 
     def _vanished(self, shard: Shard, header: Header) -> str | None:
-        """What is wrong if less is shown than before, although the state did not start over."""
+        """Describe a loss: fewer values than before, although the state did not start over."""
         generation, offset = self._highest[shard]
         if (header.generation, header.offset) >= (generation, offset):
             return None

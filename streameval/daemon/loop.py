@@ -75,7 +75,7 @@ class Loop:
 
     @property
     def healthy(self) -> bool:
-        """Whether the loop has made progress lately; safe to call from any thread.
+        """True if the loop has made progress lately; safe to call from any thread.
 
         Counting a batch is progress, and so is reading or writing a part of a checkpoint: a long
         restore or a backlog is not a stall.
@@ -243,18 +243,18 @@ class OwnedShare:
     def __init__(self, owner: PartitionOwner) -> None:
         self._owner = owner
         self._counts: dict[str, int] = {}
-        self._mine: set[Partition] = set()
+        self._assigned: set[Partition] = set()
         self._lost: set[Partition] = set()
 
     @property
     def unread(self) -> int:
         """Partitions that other processes own; 0 for sources without consumer groups."""
-        return max(0, sum(self._counts.values()) - len(self._mine))
+        return max(0, sum(self._counts.values()) - len(self._assigned))
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Record our partitions, and the number of partitions of each topic."""
         starts = self._owner.assigned(assignments)
-        self._mine |= {assignment.partition for assignment in assignments}
+        self._assigned |= {assignment.partition for assignment in assignments}
         logs = set()  # of a consumer group, which alone moves partitions
         for assignment in assignments:
             if assignment.partitions is not None:
@@ -269,14 +269,14 @@ class OwnedShare:
         """Forget partitions that another member owns from now on."""
         self._owner.revoked(partitions)
         _log_share("revoked", partitions)
-        self._mine.difference_update(partitions)
+        self._assigned.difference_update(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Forget partitions that another member may own already, as after a freeze."""
         self._owner.lost(partitions)
         _log_share("lost", partitions)
         self._lost.update(partitions)
-        self._mine.difference_update(partitions)
+        self._assigned.difference_update(partitions)
 
 
 _MOST_LOGGED = 50
@@ -314,7 +314,7 @@ class JoinDriver:
     def __init__(self, parts: Assembly, clock: ProcessClock) -> None:
         self._parts = parts
         self._clock, self._wall = clock.monotonic, clock.wall
-        self._told: set[Partition] = set()
+        self._logged: set[Partition] = set()
         options = parts.config.attribution
         self._stats, self._timeout, self._window = None, None, 0
         if options is not None:
@@ -341,8 +341,8 @@ class JoinDriver:
         health = self._stats.health(self._parts.ingest.partitions)
         waits = [] if self._timeout is not None else list(self._waits())
         for wait in waits:
-            if wait.log not in self._told:
-                self._told.add(wait.log)
+            if wait.log not in self._logged:
+                self._logged.add(wait.log)
                 emit(
                     logging.WARNING,
                     "join_waits",
@@ -403,7 +403,7 @@ class JoinDriver:
             )
 
     def _is_idle(self, log: Partition, expected: int, seconds: float) -> bool:
-        """Whether no record has arrived for so long, and the log has no unread record."""
+        """True if no record has arrived for so long, and the log has no unread record."""
         now = self._clock()
         offset, since = self._seen.setdefault(log, (expected, now))
         source = self._parts.source.status

@@ -64,7 +64,7 @@ class MemberName:
 
 def _name_in(descriptor: int) -> str | None:
     """The name in an open file, a new one for a new file; None if the folder is shared."""
-    here = socket.gethostname()
+    host = socket.gethostname()
     machine, _, name = os.pread(descriptor, _LONGEST, 0).decode(errors="replace").partition(" ")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,9 +72,9 @@ def _name_in(descriptor: int) -> str | None:
         machine = ""
     else:
         if not machine:
-            machine, name = here, f"streameval-{uuid.uuid4().hex[:12]}"
+            machine, name = host, f"streameval-{uuid.uuid4().hex[:12]}"
             _write(descriptor, f"{machine} {name}")
-    if machine == here and name:
+    if machine == host and name:
         return name
     _write(descriptor, _SHARED)
     return None

@@ -55,7 +55,7 @@ class Daemon:
             clock,
             parts.supervisor,
             healthy=lambda: self._loop.healthy,
-            shown=self._stored.instead_of,
+            visible=self._stored.instead_of,
         )
 
     @property
@@ -71,7 +71,7 @@ class Daemon:
         return self._stored.instead_of(self._site.latest)
 
     def _counts(self) -> bool:
-        """Whether the source has assigned partitions, or this process stands by."""
+        """True if the source has assigned partitions, or this process stands by."""
         latest = self._site.latest
         return latest is not None and (latest.health.ready or bool(latest.health.partitions))
 
@@ -121,7 +121,7 @@ class StopSignal:
         self.signal: str | None = None
 
     def __call__(self) -> bool:
-        """Whether it is time to stop."""
+        """True if it is time to stop."""
         expired = self._deadline is not None and self._clock() >= self._deadline
         return expired or self.signal is not None
 

@@ -49,7 +49,7 @@ class LongWaits:
         self._since: dict[tuple[Partition, int | None], float] = {}
 
     def any_in(self, stored: Sequence[StoredPartition]) -> bool:
-        """Whether a partition has had uncovered records for so long without a new checkpoint."""
+        """True if a partition has had uncovered records for so long without a new checkpoint."""
         now, before = self._monotonic(), self._since
         behind = [(entry.log, entry.offset) for entry in stored if entry.lag]
         self._since = {log: before.get(log, now) for log in behind}
@@ -233,11 +233,13 @@ class StoreServer:
         return self._ends.ends if self._ends is not None and self._ends.answers else {}
 
     def _trouble(self, stored: Sequence[StoredPartition], now: float) -> str | None:
-        """What is wrong with the values, the worst first; None if nothing is."""
+        """The worst problem with the values, in a sentence; None without any."""
         waits = self._waits.any_in(stored)
         if self._reader.trouble is not None:
-            shown = any(entry.offset is not None for entry in stored)
-            return f"{self._reader.trouble}{' The values are those read before.' if shown else ''}"
+            is_read = any(entry.offset is not None for entry in stored)
+            return (
+                f"{self._reader.trouble}{' The values are those read before.' if is_read else ''}"
+            )
         if not stored:
             return f"{self._path} has nothing of the configured source yet."
         problems = [entry for entry in stored if entry.problem is not None]

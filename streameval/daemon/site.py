@@ -65,7 +65,7 @@ class Site:
         supervisor: Supervisor,
         *,
         healthy: Callable[[], bool],
-        shown: Callable[[Snapshot | None], Snapshot | None] = lambda latest: latest,
+        visible: Callable[[Snapshot | None], Snapshot | None] = lambda latest: latest,
         name: str = "streameval",
         counters: bool = True,
     ) -> None:
@@ -86,7 +86,7 @@ class Site:
             first_exposure=duration_of(web.first_exposure) / SECOND,
         )
         app = application(
-            lambda: shown(self.latest),
+            lambda: visible(self.latest),
             # Never values that this process did not count: a graph cannot mark them.
             lambda _, **form: exporter.exposition(self.latest, **form),
             healthy=healthy,
@@ -120,7 +120,7 @@ class Site:
     def _otlp_exporter(
         self, exporter: PrometheusExporter, environment: Mapping[str, str], name: str
     ) -> AbstractContextManager[object]:
-        """What sends the families of /metrics by OTLP, if the environment asks for it."""
+        """The sender of the families of /metrics by OTLP, if the environment asks for it."""
         exporters = [x.strip() for x in environment.get("OTEL_METRICS_EXPORTER", "").split(",")]
         for exporter_name in exporters:
             if exporter_name not in {"otlp", "prometheus", "none", ""}:

@@ -71,7 +71,7 @@ def config_of(
             pair
             for pair in tables
             if pair.analysis.needs is None
-            and not any(pair.analysis.check(pair.settings, config.kept()))
+            and not any(pair.analysis.check(pair.settings, config.counted_setup()))
         ]
         return with_analyses(config, fitting)
     return with_analyses(config, [pair for pair in tables if pair.analysis is analysis])

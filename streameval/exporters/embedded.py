@@ -114,7 +114,7 @@ class AccumulatorSnapshots:
         return {reason: reasons.count(reason) for reason in sorted(self._told)}
 
     def resets(self) -> dict[tuple[str, ...], int]:
-        """How often each accumulator had been reset at the last snapshot, by label values."""
+        """The resets of each accumulator up to the last snapshot, by label values."""
         return {labels: read.resets for labels, read in self._reads.items()}
 
     def _read_all(self) -> None:
@@ -156,7 +156,7 @@ class LeftOut(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """In a word, for a label."""
+        """The state in a word, for a label."""
         if isinstance(self.error, UsageError):
             return "labels"
         return "half_counted" if isinstance(self.error, HalfCountedError) else "error"

@@ -258,7 +258,7 @@ class MetricFamilies:
 
     @property
     def outdated(self) -> bool:
-        """Whether a counter that was 0 in the last scrape may rise now."""
+        """True if a counter that was 0 in the last scrape may rise now."""
         return self._clock() >= self._next_rise
 
     def resume(self, snapshot: Snapshot) -> None:

@@ -65,7 +65,7 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 def prefers_openmetrics(accept: str) -> bool:
-    """Whether an `Accept` is answered in OpenMetrics, as by prometheus_client."""
+    """True if an `Accept` is answered in OpenMetrics, as by prometheus_client."""
     _, kind = choose_encoder(accept)
     return kind.startswith("application/openmetrics-text")
 

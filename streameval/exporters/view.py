@@ -57,12 +57,12 @@ CAUTION: Final = (
 
 
 def has_estimates(metrics: Iterable[Metric]) -> bool:
-    """Whether any of these metrics estimates a policy that was not shown."""
+    """True if any of these metrics estimates a policy that was not shown."""
     return any(metric.definition.estimates_policy for metric in metrics)
 
 
 def summary_of(metric: Metric) -> str:
-    """What a metric is, in a sentence; for another statistic than the mean, which one.
+    """Describe a metric in a sentence; names a statistic other than the mean.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -75,7 +75,7 @@ def summary_of(metric: Metric) -> str:
 
 
 def remarks(metric: Metric, reading: Reading) -> list[str]:
-    """What must be said beside a value: that it is an estimate, its verdict, its note.
+    """Caveats of a value: that it is an estimate, its verdict, its note.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -115,7 +115,7 @@ def certainty(reading: Reading) -> str:
 
 
 def beside(entry: Series) -> list[str]:
-    """What is shown next to a value: its certainty, and its caveats."""
+    """The text next to a value: its certainty, and its caveats."""
     return [*filter(None, [certainty(entry.reading)]), *remarks(entry.metric, entry.reading)]
 
 
@@ -182,7 +182,7 @@ class Division(NamedTuple):
 
     @property
     def windowed(self) -> bool:
-        """Whether there are windows besides the lifetime."""
+        """True if there are windows besides the lifetime."""
         return self.windows != (LIFETIME,)
 
     @property
@@ -263,7 +263,7 @@ def comparison(snapshot: Snapshot) -> Variants | None:
 
 
 def differences(snapshot: Snapshot) -> list[float | None]:
-    """For each series, its value minus that of the control with the same other labels.
+    """Each series with its value minus that of the control with the same other labels.
 
     None without a control, for the control itself, and if either value is undefined.
     """

@@ -25,14 +25,14 @@ def alerts_of(names: Names, job: str | None) -> list[Alert]:
     `job`: the scrape job; None: JOB.
     """
     has = _has(names)
-    found = [alert for alert in _written() if all(has[need] for need in alert.needs)]
+    alerts = [alert for alert in _written() if all(has[need] for need in alert.needs)]
     name = job or JOB
     alerts = [
         msgspec.structs.replace(
             alert,
             expression=alert.expression.replace("JOBS", _pattern(job)).replace("JOB", name),
         )
-        for alert in found
+        for alert in alerts
     ]
     for analysis, settings in configured(names.config):
         alerts += analysis.monitoring(settings).alerts
@@ -54,7 +54,7 @@ def _written() -> list[Alert]:
 
 
 def _has(names: Names) -> Mapping[str, bool]:
-    """What an alert may need -> whether the configuration has it."""
+    """The needs of alerts -> whether the configuration has each."""
     config = names.config
     state = config.state
     weights = names.windows and config.intervals is not None

@@ -45,12 +45,12 @@ def dashboards_of(config: Config) -> list[Dashboard]:
     """The dashboards whose families this configuration exports."""
     names = Names(config)
     boards = _MetricBoards(names)
-    found = [boards.overview(), boards.metric()] if names.means else [boards.metric()]
+    dashboards = [boards.overview(), boards.metric()] if names.means else [boards.metric()]
     if names.windows and WEIGHT in short_names(names.metrics):
-        found.append(_policies(names))
-    found.append(_pipeline(names))
+        dashboards.append(_policies(names))
+    dashboards.append(_pipeline(names))
     own = (analysis.monitoring(settings).dashboard for analysis, settings in configured(config))
-    return [*found, *filter(None, own)]
+    return [*dashboards, *filter(None, own)]
 
 
 class _MetricBoards:
@@ -154,8 +154,8 @@ class _MetricBoards:
             (family, *_) = [*counters, *self._names.gauges]
             values = f"label_values({PREFIX}{family}{{{JOBS}}}, ${{label}})"
             compared, control = self._control or (labels[0], None)
-            chosen = compared if compared in labels else labels[0]
-            yield Variable("label", "The label to compare.", labels, selected=chosen)
+            selected = compared if compared in labels else labels[0]
+            yield Variable("label", "The label to compare.", labels, selected=selected)
             yield Variable("variant", "The values of the label to show.", values, many=True)
             yield Variable("control", "The value to compare with.", values, selected=control)
         if self._names.cutoffs:
@@ -345,7 +345,7 @@ def _behind(expression: str, width: int, legend: str = "") -> Panel:
 def _policies(names: Names) -> Dashboard:
     """Estimates for policies that were not shown, and whether the log can judge them."""
     weight = f"{PREFIX}{WEIGHT}"
-    chosen = f'{{{JOBS},target=~"$target",window="lifetime"}}'
+    matchers = f'{{{JOBS},target=~"$target",window="lifetime"}}'
     own = {
         name
         for metric in names.metrics
@@ -355,7 +355,7 @@ def _policies(names: Names) -> Dashboard:
     legend = " ".join(
         f"{{{{{name}}}}}" for name in ("target", *names.labels, *sorted(own - {"target"}))
     )
-    mean, support = f"{weight}_window_mean{chosen}", f"{weight}_window_support{chosen}"
+    mean, support = f"{weight}_window_mean{matchers}", f"{weight}_window_support{matchers}"
     total = f"sum without ($over) ({mean} * {support})"
     lists = f"sum without ($over) ({support})"
     judged = [
@@ -374,8 +374,8 @@ def _policies(names: Names) -> Dashboard:
     over_time: list[Panel] = []
     if has_intervals := names.config.intervals is not None:
         outside = (
-            f"max without ($over) (({weight}_window_low{chosen} > bool 1) "
-            f"+ ({weight}_window_high{chosen} < bool 1))"
+            f"max without ($over) (({weight}_window_low{matchers} > bool 1) "
+            f"+ ({weight}_window_high{matchers} < bool 1))"
         )
         do_not = Panel(
             "Do not trust",
@@ -393,13 +393,13 @@ def _policies(names: Names) -> Dashboard:
                 "Mean weight, with its interval",
                 "Over the lifetime of each process. If the interval excludes 1, do not trust the "
                 "estimates; intervals of processes cannot be combined.",
-                _with_bounds(f"{weight}_window", "_mean", chosen, legend),
+                _with_bounds(f"{weight}_window", "_mean", matchers, legend),
                 unit="none",
                 alert="StreamevalMeanWeight",
             )
         )
     if f"{WEIGHT}_effective_share" in names.gauges:
-        squares = f"{mean} ^ 2 * {support} / {weight}_effective_share{chosen}"
+        squares = f"{mean} ^ 2 * {support} / {weight}_effective_share{matchers}"
         effective = f"{total} ^ 2 / (sum without ($over) ({squares}) > 0)"
         share = Panel(
             "Effective share",
@@ -430,7 +430,7 @@ def _policies(names: Names) -> Dashboard:
             )
         )
     rows = [PanelRow("Can the log judge the policy?", [*judged, *_wide(over_time, 2)])]
-    if estimates := [*_estimates(names, chosen, legend, has_intervals=has_intervals)]:
+    if estimates := [*_estimates(names, matchers, legend, has_intervals=has_intervals)]:
         title = "What the policy would have earned: an estimate, which does not replace an A/B test"
         rows.append(PanelRow(title, _wide(estimates, 2)))
     target = f"label_values({weight}_window_mean{{{JOBS}}}, target)"
@@ -450,16 +450,16 @@ _ESTIMATES: Final = {
 }
 
 
-def _estimates(names: Names, chosen: str, legend: str, *, has_intervals: bool) -> Iterator[Panel]:
-    """Of each configured estimator: of all replicas, and with its interval."""
+def _estimates(names: Names, matchers: str, legend: str, *, has_intervals: bool) -> Iterator[Panel]:
+    """Panels of each configured estimator: of all replicas, and with its interval."""
     configured_names = set(short_names(names.metrics))
     for name, about in _ESTIMATES.items():
         if name not in configured_names:
             continue
         family = f"{PREFIX}{name}"
-        support = f"{family}_window_support{chosen}"
+        support = f"{family}_window_support{matchers}"
         combined = (
-            f"sum without ($over) ({family}{chosen} * {support}) "
+            f"sum without ($over) ({family}{matchers} * {support}) "
             f"/ (sum without ($over) ({support}) > 0)"
         )
         yield Panel(
@@ -474,19 +474,19 @@ def _estimates(names: Names, chosen: str, legend: str, *, has_intervals: bool) -
                 f"{name} over the lifetime, with its interval",
                 "Of each process. There is no interval below 20 effective rewards, or where the "
                 "mean weight is not trustworthy.",
-                _with_bounds(family, "", chosen, legend),
+                _with_bounds(family, "", matchers, legend),
                 unit="none",
                 alert="StreamevalMeanWeight",
             )
 
 
-def _with_bounds(family: str, value: str, chosen: str, legend: str) -> tuple[Query, ...]:
+def _with_bounds(family: str, value: str, matchers: str, legend: str) -> tuple[Query, ...]:
     """The value of each process between its bounds."""
     window = "" if family.endswith("_window") else "_window"
     parts = (f"{family}{window}_low", f"{family}{value}", f"{family}{window}_high")
     each = legend + " {{instance}}"
     return queries(
-        [f"max without (pod, container, endpoint) ({part}{chosen})" for part in parts],
+        [f"max without (pod, container, endpoint) ({part}{matchers})" for part in parts],
         [f"{each} low", each, f"{each} high"],
     )
 
@@ -502,14 +502,14 @@ def _pipeline(names: Names) -> Dashboard:
     instance = "{{instance}}"
 
     def now(title: str, about: str, expression: str, unit: str, alert: str, legend: str) -> Panel:
-        asked = queries([expression], legend)
-        return Panel(title, about, asked, unit, f"Streameval{alert}", "stat", width=4)
+        targets = queries([expression], legend)
+        return Panel(title, about, targets, unit, f"Streameval{alert}", "stat", width=4)
 
     def over_time(
-        title: str, about: str, asked: Iterable[tuple[str, str]], unit: str, alert: str = ""
+        title: str, about: str, expressions: Iterable[tuple[str, str]], unit: str, alert: str = ""
     ) -> Panel:
         section = f"Streameval{alert}" if alert else ""
-        return Panel(title, about, tuple(Query(*query) for query in asked), unit, section)
+        return Panel(title, about, tuple(Query(*query) for query in expressions), unit, section)
 
     def rate(family: str, by: str) -> str:
         return f"sum by ({by}) (rate({PREFIX}{family}{{{JOBS}}}[$span]))"
@@ -520,7 +520,7 @@ def _pipeline(names: Names) -> Dashboard:
     def gauge(family: str) -> str:
         return f"{PREFIX}{family}{{{JOBS}}}"
 
-    shown = [
+    panels = [
         now(
             "Ready",
             "Processes that have started to read.",
@@ -667,7 +667,7 @@ def _pipeline(names: Names) -> Dashboard:
             "short",
         ),
     ]
-    titled = {"Now": shown, "Reading": reading, "Not counted": not_counted}
+    titled = {"Now": panels, "Reading": reading, "Not counted": not_counted}
     rows = [PanelRow(title, panels) for title, panels in titled.items()]
     if config.attribution is not None:
         joined = [
@@ -808,6 +808,6 @@ def _pipeline(names: Names) -> Dashboard:
     return Dashboard("pipeline", "pipeline", about, (_SPANS,), rows)
 
 
-def _if(wanted: object, *panels: Panel) -> tuple[Panel, ...]:
+def _if(condition: object, *panels: Panel) -> tuple[Panel, ...]:
     """The panels, if what they show exists."""
-    return panels if wanted else ()
+    return panels if condition else ()

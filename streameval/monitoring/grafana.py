@@ -97,12 +97,12 @@ def _variable(variable: Variable) -> dict[str, Any]:
         if variable.selected is not None:
             entry["current"] = _choice(variable.selected)
         return entry
-    chosen = variable.selected or variable.values[0]
+    selected = variable.selected or variable.values[0]
     entry |= {"query": ",".join(variable.values), "type": "textbox" if variable.free else "custom"}
     if variable.free:
-        return {**entry, "query": chosen, "current": _choice(chosen)}
-    options = [_choice(value, selected=value == chosen) for value in variable.values]
-    return {**entry, "options": options} | ({} if variable.many else {"current": _choice(chosen)})
+        return {**entry, "query": selected, "current": _choice(selected)}
+    options = [_choice(value, selected=value == selected) for value in variable.values]
+    return {**entry, "options": options} | ({} if variable.many else {"current": _choice(selected)})
 
 
 def _choice(value: str, text: str | None = None, *, selected: bool = True) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def _panels(rows: Sequence[PanelRow], runbook: str | None) -> list[dict[str, Any
             left, height = 0, max(_HEIGHTS[panel.kind] for panel in line)
             widths = _filled([panel.width for panel in line])
             for panel, width in zip(line, widths, strict=True):
-                place = {"h": height, "w": width, "x": left, "y": top}
-                panels.append({"gridPos": place, **_panel(panel, runbook)})
+                position = {"h": height, "w": width, "x": left, "y": top}
+                panels.append({"gridPos": position, **_panel(panel, runbook)})
                 left += width
             top += height
     return [{"id": number, **panel} for number, panel in enumerate(panels, 1)]

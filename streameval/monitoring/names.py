@@ -29,8 +29,10 @@ class Names:
         self.config = config
         families = config.families()
         every = list(dict.fromkeys(metric for family in families for metric in family.metrics))
-        whole = [family for family in families if family.segment is None]
-        self.metrics = list(dict.fromkeys(metric for family in whole for metric in family.metrics))
+        unsegmented = [family for family in families if family.segment is None]
+        self.metrics = list(
+            dict.fromkeys(metric for family in unsegmented for metric in family.metrics)
+        )
         self.labels: Sequence[str] = slice_labels(config.series_labels(), every)
         self.segments = list(
             dict.fromkeys(
@@ -47,7 +49,7 @@ class Names:
         self.windows = [*self.spans, LIFETIME] if is_windowed else []
         self.has_coverage_windows = any(
             metric.definition.name == COVERAGE and family.spans
-            for family in whole
+            for family in unsegmented
             for metric in family.metrics
         )
 

@@ -54,7 +54,7 @@ class Threshold(NamedTuple):
 
 
 class RuleOptions(NamedTuple):
-    """What the rules have besides those that follow from the configuration.
+    """Options of the rules besides those that follow from the configuration.
 
     Attributes:
         job: scrape job of the processes; None: rules hold for every job.
@@ -239,14 +239,14 @@ def _with_support(names: Names) -> list[Metric]:
 def _threshold_alert(threshold: Threshold, names: Names) -> Alert:
     """The alert on a mean over replicas, of each set of labels."""
     metric, span = parse(threshold.metric), threshold.span
-    name, chosen = PREFIX + short_name(metric), names.selector(metric)
+    name, selector = PREFIX + short_name(metric), names.selector(metric)
     if metric.counts_up:
-        where = f"{{{chosen}}}" if chosen else ""
+        where = f"{{{selector}}}" if selector else ""
         total, count = (
             _over_replicas(f"increase({name}_{part}{where}[{span}])") for part in ("sum", "count")
         )
     else:
-        where = f'{{{chosen}{"," * bool(chosen)}window="{span}"}}'
+        where = f'{{{selector}{"," * bool(selector)}window="{span}"}}'
         count = _over_replicas(f"{name}_window_support{where}")
         total = _over_replicas(f"{name}{where} * {name}_window_support{where}")
     sign, side = ("<", "below") if threshold.is_below else (">", "above")
@@ -320,14 +320,14 @@ def _rule_text(rule: _Record | Alert, scope: str, runbook: str | None) -> str:
     if isinstance(rule, Alert):
         parts.append("  annotations:\n")
         for name, text in (("summary", rule.summary), ("description", rule.description)):
-            folded = indent(_FOLD.fill(" ".join(text.split())), "      ")
-            parts.append(f"    {name}: >-\n{folded}\n")
+            wrapped = indent(_WRAPPER.fill(" ".join(text.split())), "      ")
+            parts.append(f"    {name}: >-\n{wrapped}\n")
         if runbook is not None:
             parts.append(f"    runbook_url: {_quoted(f'{runbook}#{rule.name.lower()}')}\n")
     return "".join(parts)
 
 
-_FOLD: Final = TextWrapper(92, break_long_words=False, break_on_hyphens=False)
+_WRAPPER: Final = TextWrapper(92, break_long_words=False, break_on_hyphens=False)
 
 
 def _quoted(text: str) -> str:

@@ -121,7 +121,7 @@ def test_settings_of_a_state_are_those_that_affect_counts() -> None:
         _config(MetricOptions(name="mrr@5", labels=[])),
         _config(windows=WindowsOptions(spans=["1h"], lateness="1h"), label_cap=3, max_series=9),
     ):
-        assert same.settings() == settings | {"depth": same.kept_depth()}
+        assert same.settings() == settings | {"depth": same.counted_depth()}
     for other in (
         _config(labels=["model", "variant"]),
         _config(segments=[]),
@@ -168,7 +168,7 @@ def test_a_table_of_one_metric_is_enough(tmp_path: Path) -> None:
 def test_a_sufficient_saved_depth_is_kept(old: list[str], new: list[str], depth: int) -> None:
     saved = _config(metrics=old, catalog=100).settings()
     now = with_saved_depth(_config(metrics=new, catalog=100), saved)
-    assert now.kept_depth() == depth
+    assert now.counted_depth() == depth
     assert other_settings(now.settings(), saved) is None
 
 

@@ -219,7 +219,7 @@ def test_a_backfill_is_not_merged_into_a_state_without_its_metrics(
         by=["variant", "country"],
         every="24h",
         intervals=Intervals(groups=64),
-        depth=load(config).kept_depth(),
+        depth=load(config).counted_depth(),
         ids="text",
     )
     parquet.write_table(arrow_table(rows), "earlier.parquet")

@@ -248,7 +248,7 @@ def backfilled(parts: Iterable[Sequence[dict[str, Any]]], experiment: bool | Pre
         *configuration().metrics,
         by=labels,
         intervals=Intervals(),
-        depth=configuration().kept_depth() or 0,
+        depth=configuration().counted_depth() or 0,
         ids="text",
         experiment=experiment,
     )

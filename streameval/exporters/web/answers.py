@@ -96,7 +96,7 @@ def metrics_answer() -> type[Any]:
 
 def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> SnapshotAnswer:
     """Everything in a snapshot; each number is the exact double."""
-    found = {
+    fields = {
         analysis.name: analysis.answer(analysis.report_in(snapshot.findings))
         for analysis in installed()
         if not analysis.is_alone
@@ -116,7 +116,7 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
             _reading(snapshot, entry, difference)
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
         ],
-        **found,
+        **fields,
         health=snapshot.health,
     )
     return answer

@@ -66,21 +66,21 @@ class Documents:
             if tag != self._tag or len(self._rendered) >= _MOST:
                 self._rendered, self._tag = {}, tag
             if name not in self._rendered:
-                plain = render()
-                self._rendered[name] = plain, compress(plain) if len(plain) > _COMPRESSED else b""
-            plain, packed = self._rendered[name]
+                body = render()
+                self._rendered[name] = body, compress(body) if len(body) > _COMPRESSED else b""
+            body, packed = self._rendered[name]
         if packed and accepts_gzip(request.headers.get("accept-encoding", "")):
             return Response(
                 packed, media_type=kind, headers={**headers, "Content-Encoding": "gzip"}
             )
-        return Response(plain, media_type=kind, headers=headers)
+        return Response(body, media_type=kind, headers=headers)
 
 
 _NEVER: Final = re.compile(r";\s*q=0(\.0*)?$")
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether an `Accept-Encoding` names gzip, and does not refuse it.
+    """True if an `Accept-Encoding` names gzip, and does not refuse it.
 
     Example:
         >>> [accepts_gzip(text) for text in ("br, gzip;q=0.5", "gzip;q=0", "deflate", "")]

@@ -74,7 +74,7 @@ class WebUsers:
         return len(self._hashes)
 
     async def verdict(self, header: str | None, address: str = "") -> Admission:
-        """Whether a request with this `Authorization` header is admitted.
+        """True if a request with this `Authorization` header is admitted.
 
         `address`: of the client.
         """
@@ -140,7 +140,7 @@ class WebUsers:
                 check.verdict.set_result(verdict)
 
     def _matches(self, password: bytes, hashed: bytes) -> bool:
-        """Whether a password has a hash; if not, the time is that of the slowest hash.
+        """True if a password has a hash; if not, the time is that of the slowest hash.
 
         Each unit of cost doubles the time, so one more round of each cost in between fills it up.
         """

@@ -135,15 +135,15 @@ def _describe(components: dict[str, Any], kinds: Iterable[Any]) -> None:
 
 def _structs(kinds: Iterable[Any]) -> set[type]:
     """The types of objects inside types, themselves included."""
-    found, waiting = set[type](), [*kinds]
+    structs, waiting = set[type](), [*kinds]
     while waiting:
         kind = waiting.pop()
         if isinstance(kind, tuple):
             waiting += kind
         elif isinstance(kind, msgspec.inspect.StructType):
-            if kind.cls not in found:
-                found.add(kind.cls)
+            if kind.cls not in structs:
+                structs.add(kind.cls)
                 waiting += [field.type for field in kind.fields]
         elif isinstance(kind, msgspec.inspect.Type):
             waiting += msgspec.structs.astuple(kind)
-    return found
+    return structs

@@ -74,8 +74,8 @@ class Server:
     ) -> None:
         self._security = security or Security()
         with ExitStack() as stack:
-            listed = [listen] if isinstance(listen, str) else listen
-            self._sockets = [stack.enter_context(_listening(address)) for address in listed]
+            addresses = [listen] if isinstance(listen, str) else listen
+            self._sockets = [stack.enter_context(_listening(address)) for address in addresses]
             stack.pop_all()
         self.addresses = [_address(listener, self._security) for listener in self._sockets]
         hosts = (listener.getsockname()[0].partition("%")[0] for listener in self._sockets)
@@ -332,7 +332,7 @@ class _Connection(H11Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether it waits for its client to send a request or to receive a response."""
+        """True if it waits for its client to send a request or to receive a response."""
         cycle = getattr(self, "cycle", None)  # None before the first request; typed as never None
         answering = cycle is not None and not (cycle.response_complete or cycle.more_body)
         return not answering or self.flow.write_paused
