@@ -156,7 +156,7 @@ class LeftOut(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The state in a word, for a label."""
+        """The kind of the error, in a word, for a label."""
         if isinstance(self.error, UsageError):
             return "labels"
         return "half_counted" if isinstance(self.error, HalfCountedError) else "error"
