@@ -57,9 +57,18 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         """
         choice: str = getattr(self, policy)
         if choice == "fail":
-            raise RefusedStateError(where, problem, policy=policy, choices=CHOICES[policy])
+            remedy, choices = _REMEDIES.get(policy, ""), CHOICES[policy]
+            raise RefusedStateError(where, problem, remedy, policy=policy, choices=choices)
         return choice
 
+
+_REMEDIES: Mapping[str, str] = MappingProxyType(
+    {
+        "on_other_settings": "restore the earlier settings",
+        "on_other_inputs": "restore the earlier inputs, or give a changed table a new `version`",
+    }
+)
+"""What else solves the problem of a policy."""
 
 _RESTART = "the state is archived, and counting starts over at `start`"
 
@@ -72,12 +81,11 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "on_unknown_version": {"restart": _RESTART},
         "on_damaged": {"restart": _RESTART},
         "on_other_settings": {
-            "restart": f"{_RESTART}; or restore the earlier settings",
+            "restart": _RESTART,
             "accept": "if only [event] differs: earlier counts stay, and counting continues",
         },
         "on_other_inputs": {
-            "restart": "the metrics that were counted with it start over, and all others continue; "
-            "or give a `version`, under which items may be added"
+            "restart": "the metrics that were counted with it start over, and all others continue"
         },
         "on_foreign_progress": {
             "rebuild": "records up to the commit are counted again, without counters"

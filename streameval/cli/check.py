@@ -165,7 +165,8 @@ def _plan(path: Path, config: Config, dead_letters: Sequence[str]) -> Iterator[t
     if accumulator.context.attributes:
         yield "attributes", "; ".join(starmap(_attribute, accumulator.context.attributes))
     event = config.event
-    yield "time", f"{event.time} as {event.time_unit}" if event.time else "not read"
+    days = f"; days of {config.time_zone}" if config.time_zone else ""
+    yield "time", f"{event.time} as {event.time_unit}{days}" if event.time else "not read"
     if config.registry is not None:
         yield "schemas", f"from the registry at {without_user(config.registry.url)}"
     if config.state is not None:

@@ -22,6 +22,7 @@ from streameval.events.errors import (
     NotKeptError,
     SourceError,
     StreamevalError,
+    suggestion,
     unknown_name_problem,
 )
 from streameval.exporters.names import family_name, same_name
@@ -302,7 +303,8 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     read = {name: f"attribution.{key}" for key, names in options.named_streams() for name in names}
     key, choices = f"source.{source.logs_key}", ", ".join(map(repr, source.logs))
     for name in (name for name in read if name not in source.logs):
-        yield read[name], f"{name!r} is not among {key} ({choices}); add it there."
+        meant = suggestion(name, [log for log in source.logs if log not in read])
+        yield read[name], f"{name!r} is not among {key} ({choices}); add it there.{meant}"
     for name in (name for name in source.logs if name not in read):
         yield key, f"{name!r} is in no stream of [attribution]; add it there or remove it here."
     if config.dedup is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
+from streameval.events.ids import is_number
 from streameval.events.previews import preview
 from streameval.events.times import END_TIME, EPOCH, FIRST_TIME, YEARS, is_event_time
 
@@ -104,6 +106,24 @@ def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:
     return (days * 86_400 + seconds) * _PER_SECOND + micros
 
 
+def _is_moment(text: str) -> bool:
+    """True for a time in any form that is read, with an offset or without."""
+    with suppress(msgspec.ValidationError):
+        return bool(msgspec.convert(text, datetime))
+    return _moment_of(text) is not None
+
+
+def _why_not(value: object, unit: TimeUnit, error: msgspec.ValidationError) -> str:
+    """The reason that a value is not a time in a unit, and the unit that reads it."""
+    if isinstance(value, str) and unit != "iso8601":
+        return "it is text, which only 'iso8601' reads"
+    if unit == "iso8601" and is_number(value):
+        return "it is a number, which 's', 'ms' and 'us' read"
+    if isinstance(value, str) and _is_moment(value):
+        return "it has no offset or Z"
+    return str(error)
+
+
 def check_time(
     value: object, unit: TimeUnit, field: str, *, naive: tzinfo | None = None
 ) -> Written:
@@ -118,8 +138,8 @@ def check_time(
         if moment is not None and moment.tzinfo is None:
             moment = None if naive is None else moment.replace(tzinfo=naive)
         if moment is None:
-            problem = f"{field}: {preview(value)} is not a time in {unit!r} ({error})"
-            raise Refusal("invalid_time", problem) from None
+            problem = f"{field}: {preview(value)} is not a time in {unit!r}"
+            raise Refusal("invalid_time", f"{problem} ({_why_not(value, unit, error)})") from None
         time = moment
     if not is_event_time(microseconds(time, unit)):
         raise Refusal("invalid_time", f"{field}: {preview(value)} is not in {YEARS}")

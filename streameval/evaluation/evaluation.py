@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
 from streameval.accumulator import Accumulator
@@ -37,8 +38,10 @@ from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_
 from streameval.events import Combine, Id
 from streameval.events.errors import (
     MetricError,
+    MetricTextError,
     SuspiciousEventsWarning,
     UsageError,
+    nearest,
     suggestion,
 )
 from streameval.exporters.view import figure
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from streameval.config import Config
 
 _INTERVALS: Final = Intervals()
+_LIKE_A_METRIC: Final = re.compile(r"[\w:]+(\(.*\))?(@\w+)?")
 
 
 class Evaluation(Mapping[str, Reading]):
@@ -502,20 +506,37 @@ def count_call(request: Request, around: Surroundings) -> FileCounts:
 
 
 def is_metric(value: Any) -> bool:
-    """True if it is a metric, or a list of them, rather than a truth; a path is not."""
+    """True if it is a metric, or a list of them, rather than a truth; a path is not.
+
+    A misspelt metric is one, so that its error names it.
+    """
     if isinstance(value, Metric) or (callable(value) and not hasattr(value, "shape")):
         return True
     if isinstance(value, list | tuple):
         return bool(value) and all(
-            isinstance(one, str | Metric) and is_metric(one) for one in value
+            isinstance(one, Metric) or (isinstance(one, str) and _problem_of(one) is None)
+            for one in value
         )
     if not isinstance(value, str):
         return False
+    problem = _problem_of(value)
+    return problem is None or _is_misspelt(value, problem)
+
+
+def _problem_of(text: str) -> MetricError | None:
     try:
-        parse(value)
-    except MetricError:
+        parse(text)
+    except MetricError as error:
+        return error
+    return None
+
+
+def _is_misspelt(text: str, problem: MetricError) -> bool:
+    """True if a text that names no file is written like a metric, or near the name of one."""
+    if not isinstance(problem, MetricTextError) or not _LIKE_A_METRIC.fullmatch(text):
         return False
-    return True
+    is_near = "@" in text or bool(nearest(problem.metric, problem.known))
+    return is_near and not Path(text).exists()
 
 
 def metric_texts(metrics: Iterable[Any]) -> list[str]:

@@ -345,7 +345,8 @@ class RefusedStateError(PermanentError):
         self.where, self.problem, self.policy, self.owner = where, problem, policy, owner
         self.choices = dict(choices)
         offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
-        then = f". To continue, set [state] {offered}" if choices else f"; {remedy}"
+        instead = f"{remedy}, or " if remedy else ""
+        then = f". To continue, {instead}set [state] {offered}" if choices else f"; {remedy}"
         super().__init__(f"{where}: {problem}{then}.")
 
 

@@ -116,8 +116,8 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         request_id: path of the list's id, with that key.
         user: path of the user, with the key "user_item"; None: as in [event].
         item: path of the item's id.
-        time: path of event time; None: as in [event].
-        time_unit: unit of event time; None: as in [event].
+        time: path of event time, with its time_unit; None: both as in [event].
+        time_unit: unit of event time, with its time; None: both as in [event].
         event_id: path of its id; of several records with one id and key, only the earliest counts.
         type: path of its type, for example "click".
         gain: path of its gain; without one, its type determines the gain.

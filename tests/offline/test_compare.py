@@ -178,7 +178,7 @@ def test_a_report_is_shown_framed_and_drawn() -> None:
     frame = report.to_frame()
     assert frame["verdict"].tolist() == [row.text for row in report.values()]
     assert frame["variant"].tolist() == ["new", "same"]
-    assert repr(report).startswith(report.promise)
+    assert report.promise in repr(report)
     assert "new is better" in report._repr_html_()
     assert "+" in report.latex()
     assert len(lifts(report).get_yticklabels()) == 2
@@ -191,6 +191,7 @@ def test_a_report_is_shown_framed_and_drawn() -> None:
         (lambda: compare(*MODELS[:2], "mrr"), "several runs need truth="),
         (lambda: compare(MODELS[0], "mrr", truth=TRUTH), "there is only one run"),
         (lambda: compare(*MODELS[:2], truth=TRUTH), "no metric given"),
+        (lambda: compare(*MODELS[:2], "ndgc@10", truth=TRUTH), "Did you mean 'ndcg'?"),
         (lambda: compare(MODELS[0], "mrr", MODELS[1], truth=TRUTH), "comes after the metrics"),
         (lambda: compare(*MODELS[:2], "mrr", truth=TRUTH, names=["a"]), "one for each of 2 runs"),
         (lambda: compare("a/x.csv", "b/x.csv", "mrr", truth="t.csv"), "called alike"),

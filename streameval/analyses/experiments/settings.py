@@ -247,6 +247,8 @@ def experiment_problems(experiment: Experiment, stored: CountedSetup) -> Iterato
             yield "experiment.same_users", "every user meets every ranker; add same_users = true."
         if problem := unknown_name_problem(experiment.control, stored.rankers, "the rankers"):
             yield "experiment.control", f"{experiment.control!r} is {problem}"
+    if not compared:
+        return  # Every metric would be wrong, for the reason above.
     try:
         experiment.check(compared)
     except ConfigError as error:
@@ -285,7 +287,12 @@ def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> PrePerio
 
 
 def expected_values(experiment: Experiment) -> Iterator[Expected]:
-    """The control, and the variants of the planned shares; of a ramp, with their least share."""
+    """The control, and the variants of the planned shares; of a ramp, with their least share.
+
+    None if the shares are not valid: `Experiment.check` says why.
+    """
+    if shares_problem(experiment.shares, experiment.control):
+        return
     plans = [plan.shares for plan in plans_of(experiment.shares)]
     for name in dict.fromkeys((experiment.control, *plans[0])):
         shares = (plan[name] / sum(plan.values()) if plan else 0.5 for plan in plans)
