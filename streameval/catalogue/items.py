@@ -188,7 +188,7 @@ class Similarity:
         return made
 
     def knows(self, item: Id) -> bool:
-        """Whether the item has a row."""
+        """True if the item has a row."""
         return item in self._rows
 
     def between(self, first: Id, second: Id) -> float:
@@ -309,11 +309,11 @@ class Attribute:
         return self._groups[value]
 
     def __contains__(self, item: Id) -> bool:
-        """Whether the item has an entry of its own."""
+        """True if the item has an entry of its own."""
         return item in self._items
 
     def knows(self, item: Id) -> bool:
-        """Whether the item has a value."""
+        """True if the item has a value."""
         return bool(self.of(item))
 
     @property

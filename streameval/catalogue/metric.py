@@ -87,13 +87,13 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def takes_k(self) -> bool:
-        """Whether it may have a cut-off, as an argument or through the statistic it reads."""
+        """True if it may have a cut-off, as an argument or through the statistic it reads."""
         statistic = BY_CELL.get(self.reads)
         return "k" in self.inputs or (statistic is not None and statistic.takes_k)
 
     @property
     def reads_whole_list(self) -> bool:
-        """Whether it reads the whole list, because k counts no ranks: then lists may be too short.
+        """True if it reads the whole list, because k counts no ranks: then lists may be too short.
 
         Example:
             >>> from streameval.catalogue import parse
@@ -104,7 +104,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def additive(self) -> bool:
-        """Whether totals and counts of slices can be added."""
+        """True if totals and counts of slices can be added."""
         return self.per != "slice" and self.finish is None
 
     @property
@@ -114,12 +114,12 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def weighted(self) -> bool:
-        """Whether its values are products of importance weights, which its parameters name."""
+        """True if its values are products of importance weights, which its parameters name."""
         return {"propensity", "target"} <= self.parameters.keys()
 
     @property
     def estimates_policy(self) -> bool:
-        """Whether it estimates the value of a policy that was not shown."""
+        """True if it estimates the value of a policy that was not shown."""
         return self.weighted and self.higher_is_better is not None
 
 
@@ -264,12 +264,12 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def needs_gains(self) -> bool:
-        """Whether lists with gains need a value per list."""
+        """True if lists with gains need a value per list."""
         return self.definition.graded is not None and self.values.get("gain") != "binary"
 
     @property
     def needs_values(self) -> bool:
-        """Whether the value of each list must be kept, for example for a median or rounding."""
+        """True if the value of each list must be kept, for example for a median or rounding."""
         ranked = self.definition.reads in ("hits", "lists")
         parameters = self.definition.parameters
         listwise = any(
@@ -280,24 +280,24 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def is_per_user(self) -> bool:
-        """Whether the mean, or another statistic, is over the means of users."""
+        """True if the mean, or another statistic, is over the means of users."""
         return self.values.get(PER_USER) == "user"
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean over lists or items, whose totals and counts can be added."""
+        """True if it is a mean over lists or items, whose totals and counts can be added."""
         plain = self.definition.additive and self.definition.over is None and not self.is_per_user
         return plain and self.values.get("statistic", "mean") == "mean"
 
     @property
     def counts_up(self) -> bool:
-        """Whether its totals never decrease, so that they may be exported as counters."""
+        """True if its totals never decrease, so that they may be exported as counters."""
         below_zero = self.values.get("relevant", "positive") != "positive" and self.needs_gains
         return self.is_mean and self.definition.bounds[0] >= 0 and not below_zero
 
     @property
     def leaves_out_losses(self) -> bool:
-        """Whether it sums gains, but by default none below 0.
+        """True if it sums gains, but by default none below 0.
 
         A share of the best order, from 0 to 1, takes them for not relevant, as everywhere.
 
@@ -363,7 +363,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def has_interval(self) -> bool:
-        """Whether it is a mean of values of lists, items or users, or a ratio of two sums."""
+        """True if it is a mean of values of lists, items or users, or a ratio of two sums."""
         if self.is_per_user:
             return self.values["statistic"] in ("mean", "zeros")
         averaged = (self.is_mean or self.definition.over is not None) and self.definition.per in (

@@ -70,7 +70,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def defined(self) -> bool:
-        """Whether there is evidence; an undefined value is NaN, never 0."""
+        """True if there is evidence; an undefined value is NaN, never 0."""
         return not math.isnan(self.value)
 
 

@@ -120,7 +120,7 @@ class Reference(NamedTuple):
 
     @property
     def is_choice(self) -> bool:
-        """Whether its sides are two outcomes; else one checks that a value is near it."""
+        """True if its sides are two outcomes; else one checks that a value is near it."""
         return self.widest == math.inf
 
 

@@ -150,7 +150,7 @@ class Matches(NamedTuple):
         return self.depth, self.every
 
     def covers(self, depth: int, every: bool) -> bool:  # noqa: FBT001  the fields of a search
-        """Whether this search or a narrower one finds no other hits."""
+        """True if this search or a narrower one finds no other hits."""
         return self.depth >= depth and self.every >= every
 
     def rows(self, start: int, stop: int) -> Matches:
@@ -412,7 +412,7 @@ def columns_of(rows: Sequence[Event]) -> Batch:
 
 
 def _are_bare(rows: Sequence[Event]) -> bool:
-    """Whether all events have nothing but a list and its interactions; in one pass, not nine."""
+    """True if all events have nothing but a list and its interactions; in one pass, not nine."""
     try:
         return countOf(map(_OPTIONAL_FIELDS, rows), _NO_FIELDS) == len(rows)
     except ValueError:

@@ -75,7 +75,7 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
 
 
 def is_number(number: Any) -> bool:
-    """Whether this is a finite Python or NumPy number; booleans are not."""
+    """True if this is a finite Python or NumPy number; booleans are not."""
     try:
         return type(number) is not bool and isinstance(number, Real) and math.isfinite(number)
     except OverflowError:

@@ -22,7 +22,7 @@ _WORD: Final = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class _Setting:
-    """Whether previews are hidden, and the words of the configuration, which are not data."""
+    """True if previews are hidden, and the words of the configuration, which are not data."""
 
     hidden = False
     words: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ def hide_previews(words: Iterable[str] = ()) -> None:
 
 
 def are_hidden() -> bool:
-    """Whether previews are hidden."""
+    """True if previews are hidden."""
     return _Setting.hidden
 
 

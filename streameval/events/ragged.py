@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def is_list(value: object) -> bool:
-    """Whether this is a flat collection: not text, a mapping, a table or a single number."""
+    """True if this is a flat collection: not text, a mapping, a table or a single number."""
     is_collection = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
     return is_collection and getattr(value, "ndim", 1) == 1
 
@@ -112,7 +112,7 @@ class Ragged:
         return Ragged.of_lengths(self.values[indices], lengths)
 
     def equals(self, others: Ragged) -> BoolArray:
-        """Whether each list equals the list of others with its index, shape (lists,).
+        """True if each list equals the list of others with its index, shape (lists,).
 
         Example:
             >>> one = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))

@@ -93,7 +93,7 @@ def misplaced_error(where: str) -> InvalidEventError:
 
 
 def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bool:
-    """Whether interactions are a 0 or 1 for each item shown, instead of ids.
+    """True if interactions are a 0 or 1 for each item shown, instead of ids.
 
     Single ids 0 and 1 may be what a user chose, and one of them may be chosen ten times; so may
     any, if the list shows one of them.
@@ -111,7 +111,7 @@ def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bo
 
 
 def are_marks_throughout(recommendations: Sequence[Any], interactions: Sequence[Any]) -> bool:
-    """Whether each of many lists has a 0 or 1 for each of its items, or of a catalogue."""
+    """True if each of many lists has a 0 or 1 for each of its items, or of a catalogue."""
 
     def could_be_marks(items: Collection[Id], interacted: Any) -> bool:
         if not isinstance(interacted, Sequence) or not MARKS.issuperset(interacted):

@@ -54,7 +54,7 @@ def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
 
 
 def names_a_file(value: object) -> bool:
-    """Whether a text, or a text in a list, refers to a file."""
+    """True if a text, or a text in a list, refers to a file."""
     if isinstance(value, list):
         return any(map(names_a_file, value))
     return isinstance(value, str) and "${file:" in value

@@ -30,7 +30,7 @@ _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
 
 
 def is_event_time(microseconds: int) -> bool:
-    """Whether an event can have this time, microseconds since the epoch."""
+    """True if an event can have this time, microseconds since the epoch."""
     return FIRST_TIME <= microseconds < END_TIME
 
 

@@ -69,7 +69,7 @@ class Contrast(NamedTuple):
 
     @property
     def is_skewed(self) -> bool:
-        """Whether a few large values make the difference too skewed for a verdict."""
+        """True if a few large values make the difference too skewed for a verdict."""
         return self.skewness > MOST_SKEWED
 
     @property
@@ -81,7 +81,7 @@ class Contrast(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are enough users for a lift, and both values are surely above 0."""
+        """True if there are enough users for a lift, and both values are surely above 0."""
         arms = self.control, self.treatment
         return (
             self.shortfall <= 1

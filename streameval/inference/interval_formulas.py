@@ -84,12 +84,12 @@ class Estimate(NamedTuple):
 
     @property
     def is_measured(self) -> bool:
-        """Whether there are enough users with a value, on either side of 0."""
+        """True if there are enough users with a value, on either side of 0."""
         return self.effective_groups() >= FEWEST_GROUPS
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are enough users with a value, which is above 0: it may divide."""
+        """True if there are enough users with a value, which is above 0: it may divide."""
         return self.value > 0 and self.is_measured
 
 

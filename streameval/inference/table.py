@@ -44,7 +44,7 @@ class ForestPlot(NamedTuple):
         return max(-100.0, min(100.0, 200.0 * (number - left) / (right - left) - 100.0))
 
     def holds(self, number: float) -> bool:
-        """Whether a number is on the scale."""
+        """True if a number is on the scale."""
         return self.ends[0] <= number <= self.ends[1]
 
 
@@ -73,7 +73,7 @@ class TextColumn(NamedTuple, Generic[T]):
 
     @property
     def is_long(self) -> bool:
-        """Whether its cells have sentences."""
+        """True if its cells have sentences."""
         return self.more is not _no_more
 
 

@@ -247,7 +247,7 @@ def last_touches(
 
 
 def are_in_lists(items: Ragged, lists: IntArray, clicked: IntArray) -> BoolArray:
-    """Whether each interaction is with an item of its list.
+    """True if each interaction is with an item of its list.
 
     Args:
         items: codes of the items of each list.
@@ -304,7 +304,7 @@ def _membership(codes: IntArray) -> BoolArray:
 
 
 def _member(seen: BoolArray, codes: IntArray) -> BoolArray:
-    """Whether each code is one of those seen."""
+    """True if each code is one of those seen."""
     if not seen.size:
         return np.zeros(codes.size, np.bool_)
     known = (codes >= 0) & (codes < seen.size)

@@ -201,7 +201,7 @@ class Index:
                 self._rows[key] = deque((rows, row))
 
     def are_new(self, keys: Sequence[RowKey]) -> bool:
-        """Whether the keys are distinct, and none has a row."""
+        """True if the keys are distinct, and none has a row."""
         return len(set(keys)) == len(keys) and self._rows.keys().isdisjoint(keys)
 
     def rows(self, key: RowKey) -> Sequence[int]:
@@ -514,7 +514,7 @@ def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
 
 
 def _are_equal(rows: OpenRecords, others: OpenRecords) -> BoolArray:
-    """Whether each row has the content of the other one with its index."""
+    """True if each row has the content of the other one with its index."""
     equal = rows.items.equals(others.items)
     if isinstance(rows, OpenInteractions) and isinstance(others, OpenInteractions):
         # 0.0 and -0.0 are not the same content.

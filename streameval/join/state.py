@@ -83,7 +83,7 @@ class JoinedState(PartitionState):
 
     @property
     def blocked(self) -> bool:
-        """Whether records wait for other logs, or lists for the end of their window."""
+        """True if records wait for other logs, or lists for the end of their window."""
         return bool(self.logs.waiting) or any(counts.open for counts in self.outcomes)
 
     def done(self) -> list[OutcomeCounts]:

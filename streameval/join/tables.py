@@ -874,7 +874,7 @@ def _sorted_codes(column: Any) -> tuple[IntArray, Any]:
 
 
 def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
-    """Whether values of a column are equal, row by row; False where they are lists or structures.
+    """True if values of a column are equal, row by row; False where they are lists or structures.
 
     Null equals null.
     """

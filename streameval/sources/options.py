@@ -34,10 +34,10 @@ class _Options(
     """Key of the list of logs; None if the logs have no names."""
 
     has_topics: ClassVar[bool] = False
-    """Whether the logs are Kafka topics: any format, a group, and topics for dead letters."""
+    """True if the logs are Kafka topics: any format, a group, and topics for dead letters."""
 
     has_files: ClassVar[bool] = False
-    """Whether the logs are files, which commands read to their end."""
+    """True if the logs are files, which commands read to their end."""
 
     @property
     def logs(self) -> list[str]:
@@ -54,7 +54,7 @@ class _Options(
 
     @property
     def needs_name(self) -> bool:
-        """Whether a name is missing for this member of a group."""
+        """True if a name is missing for this member of a group."""
         return False
 
     def named(self, member: str | None) -> Self:  # noqa: ARG002  has no groups
@@ -117,7 +117,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
     @property
     def needs_name(self) -> bool:
-        """Whether the configuration gives no name."""
+        """True if the configuration gives no name."""
         return self.member is None
 
     def named(self, member: str | None) -> Self:

@@ -30,7 +30,7 @@ _SCHEMES: Final = ("s3://", "gs://", "az://")
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path names an object, or objects by their prefix.
+    """True if a path names an object, or objects by their prefix.
 
     Example:
         >>> is_remote("s3://logs/monday.parquet"), is_remote("logs/monday.parquet")

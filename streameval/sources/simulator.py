@@ -224,7 +224,7 @@ class SimulatorSource:
 
     @property
     def _finished(self) -> bool:
-        """Whether all of a limited number of records have been delivered."""
+        """True if all of a limited number of records have been delivered."""
         return self._options.events is not None and self._next >= self._options.events
 
     def open(self, owner: PartitionOwner) -> None:

@@ -300,7 +300,7 @@ def _listening(address: str) -> bool:
 
 
 def _answering(address: str) -> bool:
-    """Whether a test commit succeeds, which also creates the topic of consumer offsets."""
+    """True if a test commit succeeds, which also creates the topic of consumer offsets."""
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=address,

@@ -118,7 +118,7 @@ class Shift(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are enough users, whose values vary."""
+        """True if there are enough users, whose values vary."""
         return self.freedom > 0 and self.error > NOISE
 
 
@@ -172,7 +172,7 @@ class Shifts:
 
     @property
     def is_long(self) -> bool:
-        """Whether there are enough days with lists, of whatever value."""
+        """True if there are enough days with lists, of whatever value."""
         lists = [arm.rows.lists.sum(axis=1) > 0 for arm in self._arms]
         some = np.logical_and.reduce([part[WEEK:-1] & part[: -WEEK - 1] for part in lists])
         return self.start < self.days and int(some.sum()) >= FEWEST_WEEKLY_CHANGES
@@ -294,7 +294,7 @@ class _Means(NamedTuple):
 
     @property
     def is_usable(self) -> BoolArray:
-        """Whether there are enough users with a value, which is above 0."""
+        """True if there are enough users with a value, which is above 0."""
         concentration = np.square(self.shares).sum(axis=1)
         effective = effective_groups(concentration, _variance(self.log_influences), math.inf)
         usable: BoolArray = (self.value > 0) & (effective >= FEWEST_GROUPS)

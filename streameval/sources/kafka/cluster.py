@@ -271,7 +271,7 @@ class Cluster:
         return True
 
     def may_create(self, topic: str) -> bool:
-        """Whether this user may create a missing topic; it is not created."""
+        """True if this user may create a missing topic; it is not created."""
         try:
             self._admin.create_topics([topic], validate_only=True)
         except AuthorizationError:
@@ -279,7 +279,7 @@ class Cluster:
         return True
 
     def may_join(self, group: str) -> bool:
-        """Whether this user may join a group and commit, which is one right.
+        """True if this user may join a group and commit, which is one right.
 
         Asked by the heartbeat of a member that the group does not have: each broker first checks
         the right, also for a group that does not exist, and then refuses the member.

@@ -76,7 +76,7 @@ class Schemas:
 
     @property
     def resting(self) -> bool:
-        """Whether the registry gave no answer, and is not asked for a while."""
+        """True if the registry gave no answer, and is not asked for a while."""
         return self._away is not None and self._clock() < self._ask_at
 
     def silence(self) -> str | None:
