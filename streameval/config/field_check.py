@@ -264,6 +264,7 @@ class FieldCheck:
                     where = f"{entry.label} = {entry.value}"
                     yield f"{entry.key}: {where} in {count:,} of {sample.records:,}"
         yield from self._key_lines()
+        yield from self._type_lines()
 
     def absent(self) -> Iterator[Unmatched]:
         """The names that no record of a sample has; too few records say nothing."""
@@ -287,6 +288,17 @@ class FieldCheck:
                 share = f"{len(known):,} of {len(keys):,} are in the sample of impressions"
                 none = "" if known else "; if they never are, no interaction counts"
                 yield f"{key}: {share}{none}"
+
+    def _type_lines(self) -> Iterator[str]:
+        """The types of interactions that do not count, although nothing says to ignore them."""
+        streams = () if self._options is None else self._options.interactions
+        for number, (stream, sample) in enumerate(zip(streams, self._valid[1:], strict=True)):
+            key = f"attribution.interactions[{number}].type"
+            others = sample.keys.get(key, set()).difference(stream.types, stream.ignore)
+            if others and stream.types:
+                listed = ", ".join(map(repr, sorted(others)[:_MOST_NAMES]))
+                named = f"{len(others)} of those found" if are_hidden() else listed
+                yield f"{key}: not in types, so not counted: {named}"
 
 
 def _impression_key(name: str) -> str:

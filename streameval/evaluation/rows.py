@@ -545,7 +545,7 @@ class _ItemRows:
 
 
 def _before_padding(items: Any, row_of: IntArray) -> Any:
-    """A mask of the items that are no padding at the end of their list, one of `row_of`."""
+    """A mask of the items that are not padding at the end of their list, one of `row_of`."""
     types, is_word = arrow().types, arrow().types.is_large_string(items.type)
     if not len(items) or not (is_word or types.is_signed_integer(items.type)):
         return np.ones(len(items), np.bool_)

@@ -180,7 +180,10 @@ def test_fields_in_an_envelope_are_found(
 
 def test_check_names_the_fields_of_a_join_and_the_keys_on_both_sides(tmp_path: Path) -> None:
     shown = [event | {"request_id": f"r{at}", "ts": 10**12 + at} for at, event in enumerate(EVENTS)]
-    clicks = [{"rid": f"r{at}", "item": "a", "ts": 10**12 + at} for at in range(30)]
+    clicks = [
+        {"rid": f"r{at}", "item": "a", "ts": 10**12 + at, "type": kind}
+        for at, kind in enumerate(["click", "order", "view"] * 10)
+    ]
     json_lines(tmp_path / "shown.ndjson", shown)
     json_lines(tmp_path / "clicks.ndjson", clicks)
     config = """
@@ -190,14 +193,18 @@ source = { type = "files", paths = ["shown.ndjson", "clicks.ndjson"] }
 web = { listen = "127.0.0.1:0" }
 [attribution]
 impressions = "shown.ndjson"
-interactions = [{ source = "clicks.ndjson", request_id = "%s" }]
+[[attribution.interactions]]
+source = "clicks.ndjson"
+request_id = "%s"
+types = { clik = 1, order = 10 }
+ignore = ["view"]
 """
     key = "attribution.interactions[0].request_id"
     right = write_file(tmp_path / "right.toml", config % "rid")
-    assert f"{key}: 30 of 30 are in the sample of impressions" in printed("check", right)
+    checked = printed("check", right)
+    assert f"{key}: 30 of 30 are in the sample of impressions" in checked
+    assert "interactions[0].type: not in types, so not counted: 'click'\n" in checked
     wrong = run("check", write_file(tmp_path / "wrong.toml", config % "request_id"), "--connect")
     assert wrong.returncode == 1
-    absent = (
-        f"{key}: none of 20 invalid records has the field 'request_id'. They have item, rid, ts."
-    )
+    absent = f"{key}: none of 20 invalid records has the field 'request_id'. They have item, rid, ts, type."
     assert absent in wrong.stderr
