@@ -279,6 +279,20 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return ranked and (listwise or self.definition.reads == "lists" or not self.is_mean)
 
     @property
+    def columns(self) -> frozenset[str]:
+        """Columns of events that it reads besides lists: "users", "scores", both or none.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> [sorted(parse(text).columns) for text in ("mrr", "mrr(per=user)", "auc", "ips")]
+            [[], ['users'], ['scores'], ['scores']]
+        """
+        reads, entry = self.definition.reads, BY_CELL.get(self.definition.reads)
+        own = frozenset({"scores"}) if reads == "event" else frozenset[str]()
+        per_user = frozenset({"users"}) if self.is_per_user else frozenset[str]()
+        return own | per_user | (entry.columns if entry is not None else frozenset())
+
+    @property
     def is_per_user(self) -> bool:
         """True if the mean, or another statistic, is over the means of users."""
         return self.values.get(PER_USER) == "user"

@@ -347,8 +347,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def by_user(self) -> bool:
         """True if the users of events are read."""
-        per_user = any(metric.is_per_user for metric in self._named())
-        return per_user or self.intervals is not None or "users" in self.reads()
+        per_user = any("users" in metric.columns for metric in self._named())
+        return per_user or self.intervals is not None
 
     @property
     def key_of_users(self) -> UserHashKey | None:

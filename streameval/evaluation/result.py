@@ -336,7 +336,7 @@ def _needs(inputs: JoinInputs, at: int) -> Iterator[str]:
 
 def _used_by_metrics(setup: Setup) -> set[Named]:
     """The inputs that some metric reads, and the key of users if any are counted."""
-    of_users = any(m.is_per_user or m.definition.reads == "users" for m in setup.metrics)
+    of_users = any("users" in metric.columns for metric in setup.metrics)
     read: set[Named] = {(USER_KEY, None)} if of_users or setup.intervals is not None else set()
     for metric in setup.metrics:
         read |= {(name, None) for name in metric.definition.inputs}
@@ -359,8 +359,7 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
                 text = "do not use the value of {metric}: it needs " + lacking.text + "."
                 yield Note(text, metric=metric.text, **lacking.values)
         return
-    reads = {metric.definition.reads for metric in setup.metrics}
-    scored = ["scores"] if reads & {"scores", "ranksums", "event"} else []
+    scored = ["scores"] if any("scores" in metric.columns for metric in setup.metrics) else []
     record = first_record(call.events)
     for name in ("positions", *scored):
         if getattr(fields, name) is None and name in record:

@@ -191,16 +191,15 @@ class Setup(NamedTuple):
     def open(self) -> EventSource:
         """The events of what was given."""
         call, options, fields, every = self.call, self.options, self.fields, self.every
-        reads = {metric.definition.reads for metric in self.metrics}
-        per_user = any(metric.is_per_user for metric in self.metrics)
+        columns = frozenset[str]().union(*(metric.columns for metric in self.metrics))
         of_users = bool(call.is_pair and self.labels)
-        users = self.intervals is not None or per_user or of_users or "users" in reads
+        users = self.intervals is not None or of_users or "users" in columns
         needs = Needs(
             users=users,
             times=users or self.is_ordered or every is not None,
             event_ids=self.config is not None and self.config.dedup is not None,
             in_order=self.is_ordered,
-            scores=bool(reads & {"scores", "ranksums", "event"}),
+            scores="scores" in columns,
             repeats=any(metric.convention == "rectools" for metric in self.metrics),
             single=any(metric.convention == "trec" for metric in self.metrics),
             others=any(metric.convention != "trec" for metric in self.metrics),

@@ -99,6 +99,8 @@ class CellStatistic(NamedTuple):
         takes_k: whether `cutoff` is one of its options, so that its metrics may have one.
         takes_type: whether `type` is one of its options, so that its metrics have a parameter for
             the type of interactions that count.
+        columns: columns of events that it reads besides lists, "users" or "scores"; others are not
+            read from files and records.
     """
 
     module: str
@@ -107,6 +109,7 @@ class CellStatistic(NamedTuple):
     memory: str
     takes_k: bool = False
     takes_type: bool = False
+    columns: frozenset[str] = frozenset()
 
 
 def cell_options(reads: str) -> type[CellOptions]:
@@ -133,6 +136,7 @@ BY_CELL: Final[dict[str, CellStatistic]] = {
         "how often each user got a list with an item, or with a hit, by cut-off",
         f"one count for each user and cut-off; {_ABOVE_MAX_ITEMS}",
         takes_k=True,
+        columns=frozenset({"users"}),
     ),
     "pairings": CellStatistic(
         f"{_PACKAGE}.pairings",
@@ -154,6 +158,7 @@ BY_CELL: Final[dict[str, CellStatistic]] = {
         "positive and negative items by score",
         "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",
         takes_type=True,
+        columns=frozenset({"scores"}),
     ),
     "ranksums": CellStatistic(
         f"{_PACKAGE}.scores",
@@ -161,6 +166,7 @@ BY_CELL: Final[dict[str, CellStatistic]] = {
         "pairs of items in the right order, by positive and negative items of the list",
         "two integers for each pair (positives, negatives) that occurs",
         takes_type=True,
+        columns=frozenset({"scores"}),
     ),
 }
 """First argument of a metric's function -> the statistic that it reads: the one list of them."""
