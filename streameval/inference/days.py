@@ -92,7 +92,11 @@ class Calendar:
         raise AssertionError(day)  # pragma: no cover  the last offset reaches past midnight
 
     def end(self, day: int) -> int:
-        """The time at which the day is over."""
+        """The time at which the next day begins.
+
+        Where clocks go back over midnight, as in Newfoundland until 2011, it begins twice: an hour
+        of this day comes after the first time.
+        """
         return self.begin(day + 1)
 
     def text(self, time: int) -> str:
