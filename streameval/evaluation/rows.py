@@ -342,11 +342,15 @@ class SideReader:
             )
         is_score = _find_column("", _ONLY_SCORE, [numeric]) is not None
         raise InputError(
-            "{found}; if it is the gain of an interaction, give {rating}; if every row counts "
-            "alike, {columns.rating=}"
+            "{found}; "
+            + ("if 0 in {marks} means no interaction, give {mark}; " if binary is not None else "")
+            + "if it is the gain of an interaction, give {rating}; if every row counts alike, "
+            "{columns.rating=}"
             + ("; or are {recommendations} and {truth} swapped?" if is_score else "."),
             found=problem,
             rating=column("rating", name),
+            marks=repr(binary),
+            mark=column("rating", _bare(binary or "")),
         )
 
 
