@@ -317,7 +317,7 @@ def test_segments_that_disagree_are_named(tmp_path: Path) -> None:
         path = str(json_lines(tmp_path / f"{name}.ndjson", lifted(lifts)))
         found = compare(path, "hit_rate", by="country")
         assert isinstance(found, ComparisonReport)
-        assert found.to_html().count('data-head="segment"') == len(lifts)
+        assert found.to_html().count('data-head="Segment"') == len(lifts)
         notes = [note for note in found.notes if "between segments" in note]
         assert bool(notes) is expected
         for note in notes:
