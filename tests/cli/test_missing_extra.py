@@ -70,9 +70,16 @@ def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "'confluent-kafka[avro,schemaregistry]" in said
 
 
-def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [("state", "show", "s3://bucket/state"), ("check",)])
+def test_a_state_in_a_bucket_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     monkeypatch.delitem(sys.modules, "streameval.checkpoints.bucket", raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
-    said = usage_error("state", "show", "s3://bucket/state")
+    config = tmp_path / "streameval.toml"
+    config.write_text(
+        'metrics = ["ctr"]\nsource = { type = "simulator" }\nstate.path = "s3://bucket/state"\n'
+    )
+    said = usage_error(*command, *([config] if command == ("check",) else []))
     assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
     assert "pip install 'obstore" in said

@@ -78,10 +78,12 @@ def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
     newest_round(state).write_bytes(b"rubbish")
     done = run("state", "show", state)
     assert done.returncode == 1
-    assert done.stderr == (
-        f"streameval: {newest_round(state)}: the position of its directory is missing\n"
-    )
+    problem = f"{newest_round(state)}: the position of its directory is missing"
+    assert done.stderr == f"streameval: {problem}\n"
     assert " 220 " in done.stdout
+    notes: list[str] = []
+    newest_checkpoints([str(state)], notes.append)
+    assert notes == [problem]
 
 
 def test_show_reports_a_later_version(state: Path) -> None:

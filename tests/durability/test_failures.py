@@ -109,11 +109,14 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
     member = owner(store := Failing())
     member.checkpointer.finish()
     member.count(0, 5)
+    member.now = 60.0
     store.full = True
     with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
         member.checkpointer.finish()
     assert raised.value.has_earlier == {"events[0]": True}
     assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
+    # It took no time, so there is nothing to say of its progress.
+    assert "saving state" not in member.events
 
 
 def _with_a_slow_disk(seconds: float, **settings: Any) -> tuple[LoneMember, MemoryStore]:

@@ -60,6 +60,13 @@ def test_positions_are_the_ranks() -> None:
     assert accumulator.read("precision(denominator=length)@10").value == 1 / 2
 
 
+def test_a_convention_leaves_empty_lists_out_of_quantiles() -> None:
+    accumulator = Accumulator(text := "lenskit:precision(statistic=median)@2")
+    for items, interactions in (("ab", "b"), ("", "b"), ("b", "b")):
+        accumulator.update(list(items), list(interactions))
+    assert (accumulator.read(text).value, accumulator.read(text).count) == (0.75, 2)
+
+
 def test_the_denominator_of_a_mean() -> None:
     accumulator = Accumulator("recall@3", "ctr@2", "distinct_items@2")
     for interactions in ("ac", "bxyz", "x", ""):
