@@ -6,7 +6,6 @@ a record takes the quotation from here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from traceback import format_exception, format_tb
@@ -63,6 +62,8 @@ def preview(value: object) -> str:
     if isinstance(value, bytes):
         text = printable(value[:_BYTES].decode("utf-8", "backslashreplace"))
         return f"{text}..." if len(value) > _BYTES else text
+    import json  # noqa: PLC0415  only where something is quoted: an event needs no JSON
+
     text = json.dumps(value, ensure_ascii=False, default=str)
     closing = '"' if isinstance(value, str) else ""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...{closing}"
@@ -70,6 +71,8 @@ def preview(value: object) -> str:
 
 def _kind(value: object) -> str:
     if value is None or isinstance(value, bool):
+        import json  # noqa: PLC0415  as above
+
         return json.dumps(value)
     if isinstance(value, bytes):
         return f"{len(value):,} bytes"
