@@ -53,6 +53,10 @@ ANY = (
 )
 
 
+HITS = ("ndcg@2", "hit_rate@2")
+"""Without intervals, the kernel alone keeps their lists."""
+
+
 def _any_event(draw: random.Random, at: int) -> dict[str, Any]:
     """An event with fields that formulas read."""
     chance = [draw.uniform(0.1, 1) for _ in range(3)]
@@ -67,12 +71,14 @@ def _any_event(draw: random.Random, at: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("reads", [400, 10_000])
-@pytest.mark.parametrize("metrics", [METRICS, ANY, ("ndcg@2", "distinct_items@2")])
+@pytest.mark.parametrize("metrics", [METRICS, ANY, ("ndcg@2", "distinct_items@2"), HITS])
 def test_events_of_several_blocks_give_the_bits_of_one_batch(
     metrics: tuple[str, ...], reads: int
 ) -> None:
     draw, given, event_of = random.Random(reads), [], _any_event if metrics is ANY else _event
-    options: dict[str, Any] = {"attributes": TIERS, "intervals": Intervals(), "ids": "text"}
+    options: dict[str, Any] = {"attributes": TIERS, "ids": "text"}
+    if metrics is not HITS:
+        options["intervals"] = Intervals()
     single, many = (Accumulator(*metrics, **options) for _ in range(2))
     for at in range(BLOCK + 400):
         event = event_of(draw, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -46,6 +47,12 @@ def _feather(folder: Path) -> Path:
     return folder / "shown.feather"
 
 
+def _zipped_feather(folder: Path) -> Path:
+    packed = folder / "shown.feather.gz"
+    packed.write_bytes(gzip.compress(_feather(folder).read_bytes()))
+    return packed
+
+
 FILES: dict[str, Callable[[Path], Path]] = {
     "csv": lambda folder: _written(folder / "shown.csv", LISTS.to_csv(index=False)),
     "csv with an index": lambda folder: _written(folder / "shown.csv", LISTS.to_csv()),
@@ -56,6 +63,7 @@ FILES: dict[str, Callable[[Path], Path]] = {
         "user_id:token\titem_id:token\tscore:float\nu\ta\t0.9\nu\tb\t0.5\nv\tc\t0.7\n",
     ),
     "feather": _feather,
+    "feather in gzip": _zipped_feather,
     "arrow stream": lambda folder: _stream(folder / "shown.arrow"),
     "json lines of rows": lambda folder: _written(
         folder / "shown.jsonl", LISTS.to_json(orient="records", lines=True)
