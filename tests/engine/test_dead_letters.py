@@ -53,7 +53,8 @@ def _letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadL
 def test_a_letter_has_the_original_record_and_the_reason() -> None:
     batch = _batch(b'{"recommendations": [], "interactions": []}', None, b"\xff bytes")
     decoded = Decoder(EventFields(), []).decode_many(batch.values)
-    assert dead_letters_in(batch, decoded.invalid) == [
+    letters = dead_letters_in(batch, decoded.invalid)
+    assert letters == [
         DeadLetter(
             partition=PARTITION,
             offset=14,
@@ -66,6 +67,7 @@ def test_a_letter_has_the_original_record_and_the_reason() -> None:
             message=decoded.invalid[0][1].detail,
         )
     ]
+    assert dead_letters_in(batch.piece(1, 3, 15), [(1, decoded.invalid[0][1])]) == letters
 
 
 def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
