@@ -101,7 +101,7 @@ def test_another_input_is_refused_by_its_name_and_with_its_policy(
         member.assign()
     assert reader.metric in str(refused.value)
     assert refused.value.policy == "on_other_inputs"
-    assert "or give a `version`" in str(refused.value)
+    assert "new `version`" in str(refused.value)
 
 
 @of_each_reader
