@@ -75,7 +75,9 @@ def test_days_are_the_dates_of_zoneinfo(name: str, day: date, hours: float) -> N
     minutes = midnight + 60_000_000 * np.arange(-48 * 60, 48 * 60)
     times = np.concatenate([minutes - 1, minutes, minutes + 1])
     dates = [date_at(time, zone) for time in times.tolist()]
-    assert calendar.days(times).tolist() == [number_of_day(found) for found in dates]
+    # Not a comparison of lists: the difference of so long ones takes minutes to print.
+    expected = np.array([number_of_day(found) for found in dates])
+    assert times[calendar.days(times) != expected][:3].tolist() == []
     firsts = [time for time, found in zip(times.tolist(), dates, strict=True) if found >= day]
     assert min(firsts) == begin
     assert [calendar.day(time) for time in (begin, begin - 1)] == [
