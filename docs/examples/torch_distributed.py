@@ -36,7 +36,7 @@ def all_reduce(accumulator: Accumulator, distributed: Any) -> Accumulator:
 def count(rank: int, world: int, folder: str) -> None:
     """One process: count every second batch, then merge."""
     import torch  # noqa: PLC0415  merging does not need it
-    from torch import distributed  # noqa: PLC0415  likewise
+    from torch import distributed  # noqa: PLC0415  merging does not need it
 
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world
@@ -54,7 +54,7 @@ def count(rank: int, world: int, folder: str) -> None:
 
 def main() -> None:
     """Start two processes."""
-    import torch.multiprocessing as processes  # noqa: PLC0415  likewise
+    import torch.multiprocessing as processes  # noqa: PLC0415  only the parent starts processes
 
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with TemporaryDirectory() as folder:

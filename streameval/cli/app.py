@@ -136,7 +136,7 @@ def _version(is_given: bool) -> None:  # noqa: FBT001  typer passes it by positi
     if is_given:
         from importlib.metadata import version  # noqa: PLC0415  slow, and rarely needed
 
-        from streameval.statistics.kernel import KERNEL  # noqa: PLC0415  likewise
+        from streameval.statistics.kernel import KERNEL  # noqa: PLC0415  only to name it
 
         typer.echo(f"streameval {version('streameval')} (kernel: {KERNEL})")
         raise typer.Exit

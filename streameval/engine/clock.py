@@ -412,7 +412,7 @@ def _digests(voters: Voters, user_key: UserHashKey | None) -> NDArray[np.int64]:
     try:
         # Usual: all are text, or all bytes, and the loop runs in C.
         names = voters if isinstance(voters[0], bytes) else map(str.encode, voters)  # type: ignore[arg-type]  # refused if not
-        digests = np.fromiter(map(crc32, names), np.int64, len(voters))  # type: ignore[arg-type]  # likewise
+        digests = np.fromiter(map(crc32, names), np.int64, len(voters))  # type: ignore[arg-type]  # the same names
     except TypeError:
         return np.fromiter(map(_digest, voters), np.int64, len(voters))
     for index in np.flatnonzero(digests == _EMPTY).tolist():

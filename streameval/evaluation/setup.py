@@ -172,7 +172,7 @@ class Setup(NamedTuple):
         """The families for events with ids of this kind; reads the files of a configuration."""
         if self.config is not None:
             from streameval.config.pipeline import layout  # noqa: PLC0415  large
-            from streameval.evaluation.configuration import with_ids  # noqa: PLC0415  likewise
+            from streameval.evaluation.configuration import with_ids  # noqa: PLC0415  large
 
             return layout(with_ids(self.config, ids), self.inputs).families
         empty = self.accumulator(ids, self.intervals)

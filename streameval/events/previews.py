@@ -71,7 +71,7 @@ def preview(value: object) -> str:
 
 def _kind(value: object) -> str:
     if value is None or isinstance(value, bool):
-        import json  # noqa: PLC0415  as above
+        import json  # noqa: PLC0415  as in `preview`
 
         return json.dumps(value)
     if isinstance(value, bytes):

@@ -181,7 +181,7 @@ def _zone(name: str) -> tzinfo:
 @cache
 def _names() -> set[str]:
     """All names; reading them takes some milliseconds."""
-    from zoneinfo import available_timezones  # noqa: PLC0415  likewise
+    from zoneinfo import available_timezones  # noqa: PLC0415  only for misspelt zones
 
     return available_timezones()
 

@@ -289,10 +289,8 @@ class Joiner:
             of_user[code] = ()
         rows = np.fromiter(chain.from_iterable(of_user), np.int64)
         order = np.argsort(rows)
-        rows, list_users = (
-            rows[order],
-            np.repeat(np.arange(len(of_user)), [*map(len, of_user)])[order],
-        )
+        list_users = np.repeat(np.arange(len(of_user)), [*map(len, of_user)])[order]
+        rows = rows[order]
         times, recommended = self.lists.times_and_items(rows)
         groups = np.zeros(rows.size, np.int64)
         if self.rules.per:
