@@ -95,7 +95,7 @@ class Variable(NamedTuple):
         about: what is chosen.
         values: to choose from, the first by default; or a query for label values.
         many: whether several may be chosen, at first all.
-        chosen: the value at first; None: the first, or all.
+        selected: the value at first; None: the first, or all.
         free: whether the text may be edited.
     """
 
