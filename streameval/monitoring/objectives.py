@@ -108,15 +108,13 @@ def objective_records(
 
     `jobs`: matcher of the scrape jobs. `has_reader`: whether checkpoints can be served.
     """
-    windows = sorted({window for burn in BURNS for window in (burn.long, burn.short)}, key=_length)
+    windows = sorted(
+        {window for burn in BURNS for window in (burn.long, burn.short)}, key=duration_of
+    )
     if objective.limit is not None:
         yield "job:streameval_wrong:bool", _is_wrong(objective, jobs, has_reader=has_reader)
     for window in windows:
         yield f"job:streameval_wrong:ratio{window}", _ratio(objective, window)
-
-
-def _length(window: str) -> int:
-    return duration_of(window)
 
 
 def _is_wrong(objective: Objective, jobs: str, *, has_reader: bool) -> str:
