@@ -260,14 +260,11 @@ class _MetricBoards:
         mean = f"{PREFIX}${{metric}}_window_mean{{{matchers}}}"
         support = f"{PREFIX}${{metric}}_window_support{{{matchers}}}"
         legend = f"{{{{window}}}} {self._legend}".strip()
-        weighted = (
-            f"sum without ($over) ({mean} * {support}) / (sum without ($over) ({support}) > 0)"
-        )
         return [
             Panel(
                 "Means of windows",
                 "By event time; replicas are weighted by their support.",
-                queries([weighted], legend),
+                queries([_weighted_mean(mean, support)], legend),
                 unit="none",
                 decimals=4,
             ),
@@ -330,6 +327,11 @@ def _wide(panels: Sequence[Panel], columns: int | None = None) -> list[Panel]:
     return [panel._replace(width=24 // (columns or len(panels))) for panel in panels]
 
 
+def _weighted_mean(mean: str, support: str) -> str:
+    """The mean over replicas, weighted by support; no value without any."""
+    return f"sum without ($over) ({mean} * {support}) / (sum without ($over) ({support}) > 0)"
+
+
 def _behind(expression: str, width: int, legend: str = "") -> Panel:
     return Panel(
         "Behind live",
@@ -356,14 +358,12 @@ def _policies(names: Names) -> Dashboard:
         f"{{{{{name}}}}}" for name in ("target", *names.labels, *sorted(own - {"target"}))
     )
     mean, support = f"{weight}_window_mean{matchers}", f"{weight}_window_support{matchers}"
-    total = f"sum without ($over) ({mean} * {support})"
-    lists = f"sum without ($over) ({support})"
     judged = [
         Panel(
             "Mean weight",
             "Of all replicas, over the lifetime. It must be 1: below, the log could not show all "
             "that the policy chooses; above, the propensities are not those that drew the items.",
-            queries([f"{total} / ({lists} > 0)"], legend),
+            queries([_weighted_mean(mean, support)], legend),
             unit="none",
             alert="StreamevalMeanWeight",
             kind="stat",
@@ -399,6 +399,8 @@ def _policies(names: Names) -> Dashboard:
             )
         )
     if f"{WEIGHT}_effective_share" in names.gauges:
+        total = f"sum without ($over) ({mean} * {support})"
+        lists = f"sum without ($over) ({support})"
         squares = f"{mean} ^ 2 * {support} / {weight}_effective_share{matchers}"
         effective = f"{total} ^ 2 / (sum without ($over) ({squares}) > 0)"
         share = Panel(
@@ -458,10 +460,7 @@ def _estimates(names: Names, matchers: str, legend: str, *, has_intervals: bool)
             continue
         family = f"{PREFIX}{name}"
         support = f"{family}_window_support{matchers}"
-        combined = (
-            f"sum without ($over) ({family}{matchers} * {support}) "
-            f"/ (sum without ($over) ({support}) > 0)"
-        )
+        combined = _weighted_mean(f"{family}{matchers}", support)
         yield Panel(
             f"{name} of all replicas",
             f"An estimate for a policy that was not shown. {about}",
