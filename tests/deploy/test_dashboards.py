@@ -22,7 +22,7 @@ from tests.prometheus.configured import FOLDER, OPTIONS, RUNBOOK, write_dashboar
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
 
-_QUERY = re.compile(r"label_values\((?:(?P<selector>.*), ?)?(?P<label>[\w${}]+)\)")
+_QUERY = re.compile(r"label_values\((?P<selector>.*), (?P<label>[\w${}]+)\)")
 _RANGE = 2 * 3600
 _VARIABLE = re.compile(r"\$(?:{(\w+)}|(\w+))")
 
@@ -109,9 +109,7 @@ def _of_query(
     selector = filled(parsed["selector"], first)
     label = filled(parsed["label"], first)
     times = {"start": str(prometheus.end - _RANGE), "end": str(prometheus.moment)}
-    listed = prometheus.server.data(f"label/{label}/values", **{"match[]": selector}, **times)
-    pattern = re.compile((variable["regex"] or "/(.*)/").strip("/"))
-    offered = list(dict.fromkeys(match[1] for text in listed if (match := pattern.search(text))))
+    offered = prometheus.server.data(f"label/{label}/values", **{"match[]": selector}, **times)
     current = variable.get("current", {}).get("value")
     return [current] if current in offered else offered
 
@@ -229,7 +227,7 @@ def test_a_panel_queries_the_chosen_data_source(name: str) -> None:
 @CONFIGURATIONS
 def test_no_panel_averages_averages(name: str) -> None:
     queries = [query for board in boards(name).values() for query in panel_queries(board)]
-    assert [query for query in queries if re.search(r"\bavg|\bmean\(", query[1])] == []
+    assert [query for query in queries if re.search(r"\bavg|\bmean\(", query.expression)] == []
     shown = set(re.findall(r'"calcs": (\[[^\]]*\])', json.dumps(boards(name))))
     assert shown == {'["lastNotNull"]'}
 
@@ -242,7 +240,7 @@ def test_a_panel_uses_only_what_its_dashboard_offers(name: str) -> None:
         asked = {braced or bare for braced, bare in _VARIABLE.findall(texts)}
         assert asked - offered - {"__all"} == set(), board["title"]
         queries = panel_queries(board)
-        spans = {span for query in queries for span in re.findall(r"\[(.*?)\]", query[1])}
+        spans = {span for query in queries for span in re.findall(r"\[(.*?)\]", query.expression)}
         assert spans == ({"$span"} & {f"${each}" for each in offered}), board["title"]
 
 
@@ -303,11 +301,11 @@ _SHOWN = {
 }
 
 
-def _by_policy(title: str, remembering: Remembering, place: int = 0) -> dict[str, set[float]]:
+def _by_policy(title: str, remembering: Remembering, index: int = 0) -> dict[str, set[float]]:
     """What a query of a panel shows of each policy; of all variants and replicas together."""
     dashboard = boards("experiment")["policies"]
     chosen = {name: those[0] for name, those in values(dashboard, remembering).items()}
-    query = [query for query in panel_queries(dashboard) if query.panel == title][place]
+    query = [query for query in panel_queries(dashboard) if query.panel == title][index]
     where = {"query": filled(query.expression, chosen), "time": str(remembering.moment)}
     shown: dict[str, set[float]] = {}
     for series in remembering.server.data("query", **where)["result"]:
@@ -321,8 +319,8 @@ def _by_policy(title: str, remembering: Remembering, place: int = 0) -> dict[str
 def test_a_panel_of_policies_shows_what_the_lists_of_all_replicas_say(
     title: str, remembering: Remembering
 ) -> None:
-    place = int("interval" in title)  # between the ends of the interval
-    assert _by_policy(title, remembering, place) == {
+    index = int("interval" in title)  # between the ends of the interval
+    assert _by_policy(title, remembering, index) == {
         policy: {round(policy_readings()[_SHOWN[title].format(policy)].value, 6)}
         for policy in POLICIES
     }
@@ -332,7 +330,7 @@ def test_a_panel_of_policies_shows_what_the_lists_of_all_replicas_say(
 def test_a_policy_that_the_log_cannot_judge_is_not_to_be_trusted(remembering: Remembering) -> None:
     assert _by_policy("Do not trust", remembering) == {"near": {0.0}, "unseen": {1.0}}
     weights = "Mean weight, with its interval"
-    low, high = (_by_policy(weights, remembering, place) for place in (0, 2))
+    low, high = (_by_policy(weights, remembering, index) for index in (0, 2))
     assert max(high["unseen"]) < min(low["near"])
     firing = {alert.get("target") for alert in remembering.alerts if "target" in alert}
     assert firing == {"unseen"}
