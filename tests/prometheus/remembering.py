@@ -1,4 +1,4 @@
-"""One Prometheus with a made-up day behind it and the deployed rules, for the whole run."""
+"""One Prometheus with a made-up day behind it and the rules of three configurations."""
 
 from __future__ import annotations
 
