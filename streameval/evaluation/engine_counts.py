@@ -125,7 +125,7 @@ class EngineCounts:
             self._spans.merge(dumped.spans)
 
     def flush(self) -> None:
-        """See `SliceCounts.settle`."""
+        """See `SliceCounts.flush`."""
         if self._spans is not None:
             self._spans.flush()
 

@@ -346,7 +346,7 @@ def starts_of(lists: Decoded, every: Spans | None) -> list[int] | None:
 
 
 def first_dead_letters(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """The first letter of each reason."""
+    """The first dead letter of each reason."""
     first: dict[str, DeadLetter] = {}
     for dead_letter in dead_letters:
         first.setdefault(dead_letter.reason, dead_letter)

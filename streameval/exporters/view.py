@@ -263,7 +263,7 @@ def comparison(snapshot: Snapshot) -> Variants | None:
 
 
 def differences(snapshot: Snapshot) -> list[float | None]:
-    """Each series with its value minus that of the control with the same other labels.
+    """The value of each series minus that of the control with the same other labels.
 
     None without a control, for the control itself, and if either value is undefined.
     """

@@ -252,7 +252,7 @@ class Shifts:
         return Movement(variance * (1.0 + alike) / (1.0 - alike), _EFFICIENCY * some.size)
 
     def _from_week_to_week(self) -> tuple[FloatArray, FloatArray]:
-        """The move of each day, and its variance by users."""
+        """The weekly change of each day, and its variance by users."""
         weekly_changes, chance = np.full(self.days, math.nan), np.full(self.days, math.nan)
         if self.days <= WEEK:
             return weekly_changes, chance
@@ -286,7 +286,7 @@ class _Means(NamedTuple):
 
     @property
     def log_influences(self) -> FloatArray:
-        """The moves of the mean's logarithm; 0 if the mean is 0."""
+        """The influences on the mean's logarithm; 0 if the mean is 0."""
         above = self.value[:, np.newaxis] > 0
         influences: FloatArray = np.where(above, self.influences, 0.0)
         influences /= np.where(above, self.value[:, np.newaxis], 1.0)
@@ -408,7 +408,7 @@ def _weights(sizes: Sequence[FloatArray]) -> FloatArray:
 def _change(
     weights: FloatArray, later: _DayRows, before: _DayRows
 ) -> tuple[FloatArray, FloatArray]:
-    """The logarithm of each row over that of a week before, and its moves by group."""
+    """The logarithm of each row over that of a week before, and its influences by group."""
     change, apart = np.zeros(len(weights)), np.zeros((len(weights), later.influences.shape[2]))
     for sign, rows in ((1.0, later), (-1.0, before)):
         means = (weights * rows.rates).sum(axis=1)

@@ -1,4 +1,4 @@
-"""True if a metric changed, since when, and how surely: verdicts on closed event days.
+"""Judge if a metric changed, since when, and how surely: verdicts on closed event days.
 
 Each day on which a change may have begun has an e-value: the bet that it began then. Their sum is
 compared with the days that chance alone would take to reach it; see `docs/explanation`.
@@ -491,7 +491,7 @@ def changes(
     rollouts: Iterable[date] = (),
     settings: ChangeSettings | None = None,
 ) -> Change:
-    """True if a metric changed in the last 28 days, since when, and how surely.
+    """Judge if a metric changed in the last 28 days, since when, and how surely.
 
     Args:
         accumulator: made with `intervals`; its events have users and times (`ts`).

@@ -154,7 +154,7 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
 
 
 def _inverse(influences: FloatArray) -> tuple[FloatArray, int]:
-    """The inverse of the products of covariates' moves, as far as these differ; and their rank."""
+    """The pseudo-inverse of the products of covariates' influences, and its rank."""
     # In units of their errors, so that a covariate of small numbers is not taken for rounding.
     scales = np.sqrt(np.square(influences).sum(axis=1))
     scales[scales == 0] = 1.0

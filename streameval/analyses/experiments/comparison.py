@@ -265,7 +265,7 @@ def _tests(contrast: Contrast, settings: Settings, limit: float = 0.0) -> list[_
 
 
 def log_lift(contrast: Contrast) -> tuple[float, FloatArray]:
-    """The logarithm of treatment / control, both above 0, and its moves by user group."""
+    """The logarithm of treatment / control, both above 0, and its influences by user group."""
     first, other, *_ = contrast
     influences = other.influences / other.value - first.influences / first.value
     return math.log(_ratio(contrast)), influences

@@ -275,7 +275,7 @@ class UnlikeLifts(NamedTuple):
 
 
 class _SegmentLift(NamedTuple):
-    """The logarithm of treatment / control in a segment, its moves by user group, its settings."""
+    """Ln of treatment / control in a segment, its influences by user group, its settings."""
 
     log: float
     influences: FloatArray

@@ -314,10 +314,11 @@ class _Pairs:
 
     Exact half widths take a tenth of a millisecond each, so limits of all choose those needed.
 
-    `values`: ascending means on the scale on which they are compared; their moves by user group,
-    which leaves both values of a pair at once; standard errors beside that of the moves; degrees of
-    freedom, of which the smaller of a pair count; and numbers whose sum over a pair makes of a
-    difference on this scale one of means. `unit`: the value that the precision is relative to.
+    `values`: ascending means on the scale on which they are compared; their influences by user
+    group, which leaves both values of a pair at once; standard errors beside that of the
+    influences; degrees of freedom, of which the smaller of a pair count; and numbers whose sum over
+    a pair makes of a difference on this scale one of means. `unit`: the value that the precision is
+    relative to.
     """
 
     def __init__(

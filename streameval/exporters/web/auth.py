@@ -74,7 +74,7 @@ class WebUsers:
         return len(self._hashes)
 
     async def verdict(self, header: str | None, address: str = "") -> Admission:
-        """True if a request with this `Authorization` header is admitted.
+        """Decide on a request with this `Authorization` header.
 
         `address`: of the client.
         """
