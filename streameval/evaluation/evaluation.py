@@ -541,7 +541,7 @@ def _is_misspelt(text: str, problem: MetricError) -> bool:
 
 def metric_texts(metrics: Iterable[Any]) -> list[str]:
     """The texts of metrics, some of which may be in lists."""
-    flat = [one for call in metrics for one in (call if isinstance(call, list | tuple) else [call])]
+    flat = [one for of in metrics for one in (of if isinstance(of, list | tuple) else [of])]
     return [metric_of(metric).text for metric in flat]
 
 

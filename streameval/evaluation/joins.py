@@ -248,15 +248,15 @@ def _blocks(
     table: Table, stream: StreamTables, options: Options, where: str, others: Sequence[str]
 ) -> Iterator[tuple[RowBlock, dict[str, str]]]:
     """The rows of a table, block by block, and the column of each field that it has."""
-    types: dict[str, str] = {}
+    columns: dict[str, str] = {}
 
     def select(path: str, names: Sequence[str]) -> dict[str, bool]:
-        types.update(_columns_of(path, names, stream, where))
-        return dict.fromkeys((*types.values(), *others), False)
+        columns.update(_columns_of(path, names, stream, where))
+        return dict.fromkeys((*columns.values(), *others), False)
 
     for part in parts_of(table, options):
         for block in blocks_of(part, select, options):
-            yield block, types
+            yield block, columns
 
 
 def _columns_of(

@@ -287,9 +287,9 @@ class Joined:
             raise InputError(
                 "{problem}", problem=_strangers("user", recommendations.users, truth.users)
             )
-        is_recommended = np.zeros(len(self._items), np.bool_)
-        is_recommended[self._of[1]] = True
-        if recommendations.size and truth.size and not is_recommended[self._of[0]].any():
+        is_in_truth = np.zeros(len(self._items), np.bool_)
+        is_in_truth[self._of[1]] = True
+        if recommendations.size and truth.size and not is_in_truth[self._of[0]].any():
             problem = _strangers("item", recommendations.items, truth.items)
             self._note("{problem}", problem=problem)
         without = [int((~part).sum()) for part in present]

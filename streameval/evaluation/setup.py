@@ -304,11 +304,11 @@ def refuse_idle(options: Options, *runs: CallInputs) -> None:
         raise InputError(ONLY_TREC_PAIRS)
     if "joined" in kinds:
         refuse_options(options, ("combine",), " is in {attribution} of a join.")
-    if kinds == {"lines"} and any(given.names for given in runs):
+    if kinds == {"lines"} and any(call.names for call in runs):
         refuse_options(
             options, ("separator", "header", "delimiter"), " is for tables, not for JSON."
         )
-    tables = [table for given in runs for table in given.tables]
+    tables = [table for call in runs for table in call.tables]
     if kinds & {"tables", "joined", "pair"} and not any(isinstance(table, str) for table in tables):
         refuse_options(options, ("form", "header", "delimiter"), " is for files; there are none.")
         if all(isinstance(table, Frame) and table.has_usual_names for table in tables):

@@ -172,7 +172,7 @@ def _values(
     label = None if experiment is None else experiment.label
     first, last = (None if day is None else number_of_day(day) for day in days)
     calendar = calendar_of(None if counted.setup.every is None else counted.setup.every.time_zone)
-    groups_here: dict[int, tuple[SliceTable, list[int]]] = {}
+    by_family: dict[int, tuple[SliceTable, list[int]]] = {}
     for start, families in counted.families_by_start:
         day = 0 if start is None else calendar.day(start)
         if (first is not None and day < first) or (last is not None and day > last):
@@ -184,9 +184,9 @@ def _values(
                 continue
             slices = slices_by(family, None, label)
             arms = experiment.arms(name for _, name in slices) if experiment and label else [""]
-            _, cells = groups_here.setdefault(number, (family, []))
+            _, cells = by_family.setdefault(number, (family, []))
             cells += [cell for (_, name), of in slices.items() if name in arms for cell in of]
-    for family, cells in groups_here.values():
+    for family, cells in by_family.values():
         table = family.table.select(np.array(sorted(cells), np.int64))
         values = cast("Values", table.statistics[values_name(metric)])
         values.rename(dict.fromkeys(cells, 0))
