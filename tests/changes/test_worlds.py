@@ -55,8 +55,11 @@ def test_an_audience_that_changes_is_loud_raw_and_silent_if_it_is_held_constant(
     assert held["mix"] == pytest.approx(held["raw"] - held["effect"])
     assert held["mix"] < -0.3
     assert abs(held["effect"]) < 0.04
-    assert "audience" in held["text"]
-    assert "audience" in run("changes", log, "-m", "ctr", "--mix", "country", *TIME).stdout
+    assert "due to a changed audience" in held["text"]
+    assert (
+        "due to a changed audience"
+        in run("changes", log, "-m", "ctr", "--mix", "country", *TIME).stdout
+    )
 
 
 JOINED = """

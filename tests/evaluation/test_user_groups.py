@@ -125,7 +125,9 @@ def values(found: Evaluation) -> dict[str, float]:
 
 def test_users_without_a_label_are_a_group_and_said() -> None:
     ranked, truth = {1: ["a"], 2: ["b"], 3: ["c"]}, {1: ["a"], 2: ["a"], 3: ["c"]}
-    with pytest.warns(match="users without a value of 'plan': 1 of 3, which are a "):
+    with pytest.warns(
+        match="users without a value of 'plan': 1 of 3, which are a separate group, __missing__"
+    ):
         found = evaluate(ranked, truth, "mrr", by="plan", users={1: "x", 2: "x"})
     assert values(found) == {"x": 0.5, "__missing__": 1.0}
 
