@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from streameval.config import Config
 from streameval.daemon.assembly import Assembly, snapshots_of
 from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Pulse, Supervisor
-from streameval.engine.dead_letters import DeadLetter, Identity
+from streameval.engine.dead_letters import Identity
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import DeadLetterError
@@ -27,7 +26,7 @@ from streameval.sources.options import SimulatorOptions
 from streameval.sources.source import SourceStatus
 from tests.crashes.simulated_disk import Crash, SimulatedDisk
 from tests.crashes.virtual import Process, Scheduler, VirtualLock, VirtualWorker
-from tests.durability.process import DISK, METRIC, STORE, Inline, ingest
+from tests.durability.process import DISK, METRIC, STORE, Inline, Letters, ingest
 from tests.logs.group import Group
 from tests.logs.source import LogSource
 
@@ -285,35 +284,18 @@ class _Source(LogSource):
         return super().status
 
 
-class _Letters:
-    """Dead letters that wait in memory until they are flushed."""
-
-    full = False
+class _Letters(Letters):
+    """Dead letters whose flush takes time for each of them, and fails as long as it is told to."""
 
     def __init__(self, replica: Replica, safe: set[Identity]) -> None:
-        self._replica, self._safe = replica, safe
-        self._waiting: list[DeadLetter] = []
-
-    @property
-    def written(self) -> int:
-        return len(self._safe)
-
-    def send(self, letters: Sequence[DeadLetter]) -> None:
-        self._waiting.extend(letters)
+        super().__init__(safe)
+        self._replica = replica
 
     def flush(self) -> None:
         self._replica.step("flush")
-        taken, self._waiting = self._waiting, []
         if self._replica.letters_fail:
-            self._waiting = [*taken, *self._waiting]
             raise DeadLetterError("events.dlq", "no broker answers", "see that it runs")
+        taken, self._waiting = self._waiting, []
         for letter in taken:
             self._safe.add(letter.identity)
             self._replica.step("letter")
-
-    def close(self) -> None:
-        pass
-
-
-FULL: Final = {"create": errno.ENOSPC, "write": errno.ENOSPC}
-BROKEN: Final = dict.fromkeys(["sync", "rename_new", "sync_folder"], errno.EIO)
