@@ -201,8 +201,8 @@ def try_folder(path: str) -> str:
     if not there.is_dir():
         raise store_error(folder, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path))
     if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
-        is_mounted_so = os.statvfs(there).f_flag & os.ST_RDONLY
-        number = errno.EROFS if is_mounted_so else errno.EACCES
+        is_read_only = os.statvfs(there).f_flag & os.ST_RDONLY
+        number = errno.EROFS if is_read_only else errno.EACCES
         raise store_error(folder, OSError(number, os.strerror(number), path))
     return f"{path} can be {'written' if there == folder else 'created'}"
 

@@ -130,7 +130,7 @@ class SnapshotCapture:
     """Takes snapshots; reads only windows that changed. Not safe on several threads.
 
     `idle`: event time after which label values without events are left out, microseconds; None
-    keeps all. `doubt`: a warning about the newest event time, or None. `max_ahead`: see
+    keeps all. `unit_warning`: a warning about the newest event time, or None. `max_ahead`: see
     `ReadingClock`.
     """
 

@@ -344,9 +344,9 @@ class Clock:
         return NEVER if self._agreed == NEVER else self._agreed + self.max_ahead
 
     def _accepted(self, events: _Events, earlier: int) -> Clocks:
-        """The times of the events after the first `held`; of those far ahead, what voters accept.
+        """The times of the events after the first ones; of those far ahead, what voters accept.
 
-        NEVER where there are too few voters.
+        `earlier`: number of the first ones. NEVER where there are too few voters.
         """
         accepted, limit = events.times[earlier:].copy(), self._limit
         ahead = earlier + np.flatnonzero(accepted > limit)

@@ -71,9 +71,9 @@ class SeenIds:
             now = int(clocks[-1])
             for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
                 del self._versions[bucket]
-                for waiting in self._buckets.pop(bucket):
-                    if self._known.get(waiting) == bucket:
-                        del self._known[waiting]
+                for digest in self._buckets.pop(bucket):
+                    if self._known.get(digest) == bucket:
+                        del self._known[digest]
             if self._ahead:
                 # How many events have followed each of them is part of the content.
                 self._ahead_version = next_version()

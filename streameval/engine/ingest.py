@@ -62,7 +62,7 @@ class IngestCopy(NamedTuple):
         since: `PartitionState.since` of each partition.
         clock: see `Ingest.clock`.
         clocks: the clock of each log whose clock is final, microseconds.
-        event_checks: about the events of all partitions.
+        event_checks: of the events of all partitions.
     """
 
     families: Mapping[str, Sequence[FamilyCopy]]
@@ -409,7 +409,7 @@ class Ingest:
 
     @property
     def event_checks(self) -> EventChecks:
-        """EventChecks about the events of all partitions."""
+        """A copy of the checks of the events of all partitions."""
         return self._counter.event_checks.copy()
 
     def add(self, tally: Tally, event_checks: EventChecks) -> None:

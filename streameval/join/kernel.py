@@ -247,7 +247,7 @@ def last_touches(
 
 
 def are_in_lists(items: Ragged, lists: IntArray, clicked: IntArray) -> BoolArray:
-    """True if each interaction is with an item of its list.
+    """For each interaction, True if it is with an item of its list.
 
     Args:
         items: codes of the items of each list.
@@ -304,7 +304,7 @@ def _membership(codes: IntArray) -> BoolArray:
 
 
 def _member(seen: BoolArray, codes: IntArray) -> BoolArray:
-    """True if each code is one of those seen."""
+    """For each code, True if it is one of those seen."""
     if not seen.size:
         return np.zeros(codes.size, np.bool_)
     known = (codes >= 0) & (codes < seen.size)
@@ -312,7 +312,7 @@ def _member(seen: BoolArray, codes: IntArray) -> BoolArray:
 
 
 def _numbers(values: IntArray, requested: IntArray) -> tuple[IntArray, Any]:
-    """The index of each wanted value among ascending ones, and whether it is one of them."""
+    """The index of each requested value among ascending ones, and whether it is one of them."""
     if not values.size:
         return np.zeros(requested.size, np.int64), np.zeros(requested.size, np.bool_)
     index = np.minimum(np.searchsorted(values, requested), values.size - 1)

@@ -514,7 +514,7 @@ def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
 
 
 def _are_equal(rows: OpenRecords, others: OpenRecords) -> BoolArray:
-    """True if each row has the content of the other one with its index."""
+    """For each row, True if it has the content of the other one with its index."""
     equal = rows.items.equals(others.items)
     if isinstance(rows, OpenInteractions) and isinstance(others, OpenInteractions):
         # 0.0 and -0.0 are not the same content.

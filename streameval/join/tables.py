@@ -874,7 +874,7 @@ def _sorted_codes(column: Any) -> tuple[IntArray, Any]:
 
 
 def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
-    """True if values of a column are equal, row by row; False where they are lists or structures.
+    """For each pair of rows, True if a column has equal values; False for lists and structures.
 
     Null equals null.
     """

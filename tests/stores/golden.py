@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 def event(number: int) -> Event:
     """One event of a day and a half, with two named variants and others that are folded."""
-    items = [f"item-{(number * 7 + shard * 3) % 23}" for shard in range(4)]
+    items = [f"item-{(number * 7 + index * 3) % 23}" for index in range(4)]
     variant = f"rare-{number % 31}" if number % 9 == 0 else "ab"[number % 2]
     had = [items[number % 4], "elsewhere"] if number % 3 else []
     user = f"user-{number * number % 97}" if number % 10 else None

@@ -166,7 +166,7 @@ class Folding:
 
     Attributes:
         values: retained values of each dimension, without those that are never folded.
-        series: retained combinations, in the same order.
+        series: retained combinations, without those that are never folded.
     """
 
     def __init__(self, options: FoldingOptions, dimensions: int) -> None:
