@@ -25,7 +25,7 @@ def alerts_of(names: Names, job: str | None) -> list[Alert]:
     `job`: the scrape job; None: JOB.
     """
     has = _has(names)
-    alerts = [alert for alert in _written() if all(has[need] for need in alert.needs)]
+    alerts = [alert for alert in _read_alerts() if all(has[need] for need in alert.needs)]
     name = job or JOB
     alerts = [
         msgspec.structs.replace(
@@ -48,7 +48,7 @@ def _pattern(job: str | None) -> str:
     return (job or JOB).replace(".", "[.]") + _READERS
 
 
-def _written() -> list[Alert]:
+def _read_alerts() -> list[Alert]:
     text = files(__package__).joinpath("alerts.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["alert"], list[Alert])
 

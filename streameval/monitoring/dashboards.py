@@ -49,8 +49,10 @@ def dashboards_of(config: Config) -> list[Dashboard]:
     if names.windows and WEIGHT in short_names(names.metrics):
         dashboards.append(_policies(names))
     dashboards.append(_pipeline(names))
-    own = (analysis.monitoring(settings).dashboard for analysis, settings in configured(config))
-    return [*dashboards, *filter(None, own)]
+    of_analyses = (
+        analysis.monitoring(settings).dashboard for analysis, settings in configured(config)
+    )
+    return [*dashboards, *filter(None, of_analyses)]
 
 
 class _MetricBoards:
@@ -236,9 +238,9 @@ class _MetricBoards:
     def _shares(self) -> Panel:
         """The share of each value of the label among the lists."""
         named = next((m for m in self._names.means if m.unit == "lists"), self._names.means[0])
-        own = ",".join(f'{name}="{value}"' for name, value in metric_labels(named).items())
+        labels = ",".join(f'{name}="{value}"' for name, value in metric_labels(named).items())
         (name,) = short_names([named])
-        counter = f"{PREFIX}{name}_count{{{','.join(filter(None, (JOBS, own)))}}}"
+        counter = f"{PREFIX}{name}_count{{{','.join(filter(None, (JOBS, labels)))}}}"
         counts = f"sum without ($over) (rate({counter}[$span]))"
         return Panel(
             f"Shares of the {named.unit}",
@@ -348,14 +350,14 @@ def _policies(names: Names) -> Dashboard:
     """Estimates for policies that were not shown, and whether the log can judge them."""
     weight = f"{PREFIX}{WEIGHT}"
     matchers = f'{{{JOBS},target=~"$target",window="lifetime"}}'
-    own = {
+    parameters = {
         name
         for metric in names.metrics
         if metric.definition.weighted
         for name in metric_labels(metric)
     }
     legend = " ".join(
-        f"{{{{{name}}}}}" for name in ("target", *names.labels, *sorted(own - {"target"}))
+        f"{{{{{name}}}}}" for name in ("target", *names.labels, *sorted(parameters - {"target"}))
     )
     mean, support = f"{weight}_window_mean{matchers}", f"{weight}_window_support{matchers}"
     judged = [

@@ -125,7 +125,7 @@ def _panels(rows: Sequence[PanelRow], runbook: str | None) -> list[dict[str, Any
         top += 1
         for line in _lines(row.panels):
             left, height = 0, max(_HEIGHTS[panel.kind] for panel in line)
-            widths = _filled([panel.width for panel in line])
+            widths = _fill([panel.width for panel in line])
             for panel, width in zip(line, widths, strict=True):
                 position = {"h": height, "w": width, "x": left, "y": top}
                 panels.append({"gridPos": position, **_panel(panel, runbook)})
@@ -146,11 +146,11 @@ def _lines(panels: Sequence[Panel]) -> Iterator[list[Panel]]:
         yield line
 
 
-def _filled(widths: Sequence[int]) -> list[int]:
+def _fill(widths: Sequence[int]) -> list[int]:
     """Widths in these proportions that fill a line.
 
     Example:
-        >>> _filled([8, 8]), _filled([4, 4, 4, 4, 4])
+        >>> _fill([8, 8]), _fill([4, 4, 4, 4, 4])
         ([12, 12], [5, 5, 5, 5, 4])
     """
     total = sum(widths)

@@ -282,21 +282,21 @@ def _objectives(
 _SELECTOR: Final = re.compile(r"(?<![\w:])((?:\w+:)?streameval_[\w:]+|process_\w+)(?:\{([^}]*)\})?")
 
 
-def _scoped(expression: str, matcher: str) -> str:
+def _add_matcher(expression: str, matcher: str) -> str:
     """The expression with this matcher in each selector of our series; "" leaves it.
 
     Example:
-        >>> _scoped('rate(streameval_ctr_sum{k="1"}[5m]) / job:streameval_x:y', 'job="a"')
+        >>> _add_matcher('rate(streameval_ctr_sum{k="1"}[5m]) / job:streameval_x:y', 'job="a"')
         'rate(streameval_ctr_sum{k="1",job="a"}[5m]) / job:streameval_x:y{job="a"}'
     """
 
-    def scoped(match: re.Match[str]) -> str:
+    def with_matcher(match: re.Match[str]) -> str:
         before = match[2] or ""
         if not matcher or re.search(r"\bjob\s*=", before):
             return match[0]
         return f"{match[1]}{{{','.join(filter(None, (before, matcher)))}}}"
 
-    return _SELECTOR.sub(scoped, expression)
+    return _SELECTOR.sub(with_matcher, expression)
 
 
 def _group_text(group: _Group, scope: str, runbook: str | None) -> str:
@@ -307,7 +307,7 @@ def _group_text(group: _Group, scope: str, runbook: str | None) -> str:
 
 def _rule_text(rule: _Record | Alert, scope: str, runbook: str | None) -> str:
     kind = "record" if isinstance(rule, _Record) else "alert"
-    expression = indent(_scoped(rule.expression.strip(), scope), "    ")
+    expression = indent(_add_matcher(rule.expression.strip(), scope), "    ")
     labels = dict(rule.labels)
     parts = [f"- {kind}: {rule.name}\n  expr: |\n{expression}\n"]
     if isinstance(rule, Alert):
@@ -315,7 +315,7 @@ def _rule_text(rule: _Record | Alert, scope: str, runbook: str | None) -> str:
         if rule.pending is not None:
             parts.append(f"  for: {rule.pending}\n")
     if labels:
-        pairs = "".join(f"    {name}: {_quoted(value)}\n" for name, value in labels.items())
+        pairs = "".join(f"    {name}: {_quote(value)}\n" for name, value in labels.items())
         parts.append(f"  labels:\n{pairs}")
     if isinstance(rule, Alert):
         parts.append("  annotations:\n")
@@ -323,14 +323,14 @@ def _rule_text(rule: _Record | Alert, scope: str, runbook: str | None) -> str:
             wrapped = indent(_WRAPPER.fill(" ".join(text.split())), "      ")
             parts.append(f"    {name}: >-\n{wrapped}\n")
         if runbook is not None:
-            parts.append(f"    runbook_url: {_quoted(f'{runbook}#{rule.name.lower()}')}\n")
+            parts.append(f"    runbook_url: {_quote(f'{runbook}#{rule.name.lower()}')}\n")
     return "".join(parts)
 
 
 _WRAPPER: Final = TextWrapper(92, break_long_words=False, break_on_hyphens=False)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A text as YAML; in quotes unless it is a plain word."""
     if re.fullmatch(r"[A-Za-z_][\w./-]*", text):
         return text

@@ -140,8 +140,10 @@ def _run(
     return outputs, document
 
 
-def _places(outputs: dict[str, bytes], texts: list[str]) -> set[str]:
-    return {place for place, of in outputs.items() if any(text.encode() in of for text in texts)}
+def _outputs_with(outputs: dict[str, bytes], texts: list[str]) -> set[str]:
+    return {
+        name for name, output in outputs.items() if any(text.encode() in output for text in texts)
+    }
 
 
 def _intervals(rows: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
@@ -157,7 +159,7 @@ def test_no_output_of_a_daemon_has_an_id_or_the_key(
 ) -> None:
     outputs, document = _run(tmp_path, PRIVATE, monkeypatch)
     assert sum(document["health"]["invalid"].values()) == len([*_invalid()])
-    assert _places(outputs, [*USERS, MARK, SECRET]) == set()
+    assert _outputs_with(outputs, [*USERS, MARK, SECRET]) == set()
     offline, _ = json.JSONDecoder().raw_decode(outputs["evaluate"].decode())
     live = document["metrics"]
     # Intervals, of users in groups by their keyed hashes.
@@ -173,8 +175,8 @@ def test_without_both_settings_the_same_outputs_have_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs, _ = _run(tmp_path, CONFIG, monkeypatch)
-    assert _places(outputs, [MARK]) == {"log", "check", "evaluate"}
-    assert _places(outputs, USERS) == {"state", "check"}
+    assert _outputs_with(outputs, [MARK]) == {"log", "check", "evaluate"}
+    assert _outputs_with(outputs, USERS) == {"state", "check"}
 
 
 JOIN = """

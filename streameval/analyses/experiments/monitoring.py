@@ -95,8 +95,8 @@ def _check(
     alert: str = "StreamevalUsersNotSplitAsPlanned",
 ) -> Panel:
     legend = "{{variant}}" if family == "users" else ""
-    asked = queries([f"streameval_audience_{family}{{{_PROCESS}}}"], legend)
-    return Panel(title, about, asked, unit, alert, "stat", width=4)
+    targets = queries([f"streameval_audience_{family}{{{_PROCESS}}}"], legend)
+    return Panel(title, about, targets, unit, alert, "stat", width=4)
 
 
 _DASHBOARD: Final = Dashboard(
