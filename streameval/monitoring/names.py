@@ -18,11 +18,13 @@ class Names:
     """The names of the families, labels and windows of a configuration.
 
     Attributes:
+        config: the configuration.
         metrics: of all slices together, in the order of the configuration.
         labels: names of the labels of the series.
         segments: names of the segments, as in the names of families.
         spans: names of the windows besides the lifetime.
         windows: names of all windows, the lifetime last; empty if gauges have no label for them.
+        has_coverage_windows: whether windows besides the lifetime count item coverage.
     """
 
     def __init__(self, config: Config) -> None:
