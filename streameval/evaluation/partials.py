@@ -135,7 +135,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     ids: IdKind | None
     intervals: Intervals | None
     experiment: bool | PrePeriod
-    inputs: Any
+    inputs: dict[str, Any]
     content: bytes = b""
     crc: int | None = None
 
@@ -147,13 +147,14 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     @property
     def time_zone(self) -> str | None:
         """The zone of the days."""
-        return self.inputs.get(TIME_ZONE) if isinstance(self.inputs, Mapping) else None
+        return self.inputs.get(TIME_ZONE)
 
     @property
     def spans(self) -> Spans | None:
         """The spans; None for all time."""
         if isinstance(self.every, str):
-            return parse_spans(self.every, self.time_zone)
+            with damage_as_error("partial"):
+                return parse_spans(self.every, self.time_zone)
         return None if self.every is None else Spans(self.every)
 
     def settings(self) -> list[Any]:

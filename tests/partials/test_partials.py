@@ -349,9 +349,18 @@ def test_rows_with_different_settings_are_refused() -> None:
     newer = row._replace(state=msgspec.msgpack.encode([99, *state[1:]]))
     with pytest.raises(StateVersionError, match="99"):
         merged([newer])
-    for damaged in (b"", b"\x00", row.state[:-3], msgspec.msgpack.encode([*state[:-1], b"x"])):
+    # Without a checksum, as anybody can write them.
+    inputs, spans = ([*state[:at], wrong, *state[at + 1 : -1]] for at, wrong in ((9, 3), (3, "1x")))
+    for damaged in (
+        b"",
+        b"\x00",
+        row.state[:-3],
+        *map(msgspec.msgpack.encode, ([*state[:-1], b"x"], inputs)),
+    ):
         with pytest.raises(DamagedStateError):
             merged([row._replace(state=damaged)])
+    with pytest.raises(DamagedStateError):
+        backfill([row._replace(state=msgspec.msgpack.encode(spans))], [])
 
 
 def test_rows_import_no_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
