@@ -220,6 +220,16 @@ def test_estimates_from_a_sample_of_items_have_bounds() -> None:
             assert reading.low <= truth.value <= reading.high
 
 
+def test_items_outside_the_catalogue_do_not_narrow_the_bounds_of_those_inside() -> None:
+    catalog = frozenset(f"rare-{item}" for item in range(1_000))
+    accumulator = Accumulator(KNOWN[0], catalog=catalog, max_items=500)
+    often = [f"often-{item}" for item in range(1_000)] * 20
+    accumulator.update_many([([item], []) for item in (*catalog, *often)])
+    reading = accumulator.read(KNOWN[0])
+    # Each item of the catalogue was shown once.
+    assert (reading.estimated, reading.low) == (True, 0.0)
+
+
 HERE = np.array([0])
 
 GOLDEN = {
