@@ -1,4 +1,4 @@
-"""EventChecks about events, from a sample of them."""
+"""Checks of events, from a sample of them."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def mean_counts(metric: Metric, lists: Lists) -> IntArray:
 
 
 def items_recommended(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:
-    """Number of items of each owner in a mean per item.
+    """Number of items in a mean per item, of each list or cell.
 
     `items`: gives the number of items shown up to a rank.
     """

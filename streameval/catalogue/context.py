@@ -60,14 +60,14 @@ class Examination:
     def __init__(self, chances: Sequence[float]) -> None:
         if isinstance(chances, (str, bytes)) or not isinstance(chances, Iterable):
             raise MetricError(f"examination={chances!r:.80}: give the chance of each rank")
-        chance_names = [*chances]
-        if not 0 < len(chance_names) <= _MOST:
-            raise MetricError(f"examination has {len(chance_names):,} chances; give 1 to {_MOST:,}")
-        for rank, chance in enumerate(chance_names, 1):
+        by_rank = [*chances]
+        if not 0 < len(by_rank) <= _MOST:
+            raise MetricError(f"examination has {len(by_rank):,} chances; give 1 to {_MOST:,}")
+        for rank, chance in enumerate(by_rank, 1):
             if not is_number(chance) or not 0 < chance <= 1:
                 problem = f"the chance of rank {rank} is {chance!r:.80}"
                 raise MetricError(f"examination: {problem}; give a number above 0, at most 1")
-        self.chances = tuple(map(float, chance_names))
+        self.chances = tuple(map(float, by_rank))
 
     def at(self, ranks: IntArray) -> FloatArray:
         """The chance of each rank, shape (n,). Ranks begin with 1."""

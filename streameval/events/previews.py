@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class _Setting:
-    """True if previews are hidden, and the words of the configuration, which are not data."""
+    """Whether previews are hidden, and the words of the configuration, which are not data."""
 
     hidden = False
     words: frozenset[str] = frozenset()

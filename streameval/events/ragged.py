@@ -309,8 +309,8 @@ class IdColumn(Sequence[list[Id]]):
         if self.names is not None:
             if ids.isdisjoint(self.names):
                 return _NO_INDICES
-            indices = [at for at, name in enumerate(self.names) if name in ids]
-            return np.flatnonzero(np.isin(values, indices))
+            codes = [code for code, name in enumerate(self.names) if name in ids]
+            return np.flatnonzero(np.isin(values, codes))
         if values.dtype.kind in "iu":
             integers = [item_id for item_id in ids if type(item_id) is int]
             if not values.size or max(integers) < int(values.min()):
@@ -320,8 +320,8 @@ class IdColumn(Sequence[list[Id]]):
         if values.dtype.kind not in "UTO":
             return _NO_INDICES
         # An entry that is no id is refused later.
-        indices = values.tolist()
-        return np.flatnonzero([isinstance(item, _IDS) and item in ids for item in indices])
+        items = values.tolist()
+        return np.flatnonzero([isinstance(item, _IDS) and item in ids for item in items])
 
     def without_padding(self, name: str) -> IdColumn:
         """The column without the padding at the end of its lists."""

@@ -140,8 +140,8 @@ def contrasts(
     all_lists = [column.sum(axis=1, keepdims=True) for column in lists]
     parts, weight, means = _weighted(all_values, all_lists, total)
     _, _, without = _weighted(
-        [total - column for total, column in zip(all_values, values, strict=True)],
-        [whole - column for whole, column in zip(all_lists, lists, strict=True)],
+        [of_all - column for of_all, column in zip(all_values, values, strict=True)],
+        [of_all - column for of_all, column in zip(all_lists, lists, strict=True)],
         total,
     )
     arms, estimates = [], []

@@ -35,7 +35,7 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
     gains, looking = np.zeros(len(lists)), np.ones(len(lists))
     for ordinal in range(1, int(rows.ordinals.max(initial=0)) + 1):
         at_ordinal = np.flatnonzero(rows.ordinals == ordinal)
-        lists_of = rows.list_index[at_ordinal]
-        gains[lists_of] += looking[lists_of] * satisfied[at_ordinal] / rows.rank[at_ordinal]
-        looking[lists_of] *= 1.0 - satisfied[at_ordinal]
+        index = rows.list_index[at_ordinal]
+        gains[index] += looking[index] * satisfied[at_ordinal] / rows.rank[at_ordinal]
+        looking[index] *= 1.0 - satisfied[at_ordinal]
     return gains

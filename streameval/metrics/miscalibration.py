@@ -30,8 +30,8 @@ def miscalibration(
     """Distance of the kinds of the first k items from those in the user's history: 0 is calibrated.
 
     A kind is a value of the attribute `by`, such as a genre; an item of n kinds counts 1/n for
-    each. It is the Kullback-Leibler divergence, in bits, of the history from the list mixed with 1
-    % of the history. divergence=js is the Jensen-Shannon divergence in bits, hellinger the
+    each. It is the Kullback-Leibler divergence, in bits, of the history from the list mixed with
+    1 % of the history. divergence=js is the Jensen-Shannon divergence in bits, hellinger the
     Hellinger distance, both of the unmixed distributions. Each event has a history; those without
     one, and lists or histories without an item that has a kind, are left out. Undefined without
     lists that have both.

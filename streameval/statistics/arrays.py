@@ -121,7 +121,7 @@ def distinct(values: IntArray) -> IntArray:
 
 
 def sums(index: IntArray, values: IntArray, size: int) -> IntArray:
-    """The sum of each owner's values, shape (owners,)."""
+    """The sum of the values with each index, shape (size,)."""
     totals = np.zeros(size, np.int64)
     np.add.at(totals, index, values)
     return totals

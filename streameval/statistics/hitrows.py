@@ -12,7 +12,7 @@ import numpy as np
 from streameval.statistics.arrays import FloatArray, IntArray
 
 Total: TypeAlias = Any
-"""One sum per owner, a cell or a list; floats of shape (owners,)."""
+"""One sum per list, or per cell of many lists; floats of shape (lists,)."""
 
 
 class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -24,8 +24,8 @@ class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         ordinals: sum over these hits of j, where the hit is the j-th of its list.
         size: number of interacted items, list length, or the smaller of both.
         gain: gain of the hit; 1 without gains.
-        owner: the list, or the cell of many lists, of a row; cells ascend.
-        lists: number of owners.
+        list_index: the list, or the cell of many lists, of a row; cells ascend.
+        lists: number of lists, or of cells.
         exact: whether sums are correctly rounded; True for cells.
     """
 
@@ -44,13 +44,13 @@ class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             column.flags.writeable = False
 
     def total(self, contributions: FloatArray | IntArray) -> Total:
-        """Sum the contributions of rows by owner.
+        """Sum the contributions of rows by list, or by cell.
 
         Args:
             contributions: one finite number per row.
 
         Returns:
-            One sum per owner, shape (owners,); correctly rounded for cells.
+            One sum per list or cell, shape (lists,); correctly rounded for cells.
         """
         if not self.exact:
             return np.bincount(self.list_index, weights=contributions, minlength=self.lists)
@@ -58,7 +58,7 @@ class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def totals(list_index: IntArray, values: FloatArray | IntArray, lists: int) -> FloatArray:
-    """Correctly rounded sums of values by owner; owners ascend.
+    """Correctly rounded sums of values by list or cell, shape (lists,); indices ascend.
 
     Example:
         >>> totals(np.array([0, 0, 2]), np.array([0.5, 0.25, 1.0]), 3).tolist()

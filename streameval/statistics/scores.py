@@ -51,7 +51,7 @@ class ScoresOptions(CellOptions, frozen=True, kw_only=True):
     """Options of a statistic of scores; only equal options merge.
 
     Attributes:
-        positive: see `RankSumsOptions`, as for `single` and `type`.
+        positive: see `RankSumsOptions`, which also describes `single` and `type`.
         cap: largest number of distinct scores of a cell; beyond it, all its scores are binned.
     """
 

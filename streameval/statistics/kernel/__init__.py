@@ -55,9 +55,9 @@ Scanner: Final[Any] = import_module(_COMPILED).Scanner if COMPILED else None
 (recommendations, interactions, time, user, event id, labels...; None for one that is not read), the
 unit of the time or "", whether ids are text, the longest list, the most interactions, and a search.
 `scan(values, are_items)` gives, for the plain records of a sequence in their order: the columns of
-`match`, with the places of all other records as `odd`; the codes and names of the users, the event
-ids and each label; and the times in microseconds. With `are_items`, there are only `odd`, the
-lengths of the lists, and the codes and names of their items. `scan_block(block, starts, stops,
+`match`, with the indices of all other records as `skipped`; the codes and names of the users, the
+event ids and each label; and the times in microseconds. With `are_items`, there are only `skipped`,
+the lengths of the lists, and the codes and names of their items. `scan_block(block, starts, stops,
 are_items)` gives the same for records between bounds of a block.
 """
 
@@ -95,9 +95,10 @@ def match(
 ) -> Matches:
     """Check the ids of many lists with their interactions, and find the hits.
 
-    A row is odd if its list is not a list or tuple, its interactions are not a list, tuple, set or
-    dict, an id is not a built-in id of the kind, a gain is not a built-in number up to 2^1000, or,
-    unless `sound`, an id is padding, or two or more interactions in order are all marks (0 and 1).
+    A row is skipped if its list is not a list or tuple, its interactions are not a list, tuple, set
+    or dict, an id is not a built-in id of the kind, a gain is not a built-in number up to 2^1000,
+    or, unless `sound`, an id is padding, or two or more interactions in order are all marks (0 and
+    1).
 
     Args:
         lists: one list of item ids per row.
