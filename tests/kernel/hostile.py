@@ -4,7 +4,7 @@ Ids have an `__eq__` and a `__hash__` that change the lists and raise; the kerne
 them. What may run while it works, the collector and signal handlers, changes lists, sets and
 blocks, takes rows, and raises. A block has whole rows after all of it.
 
-It imports nothing but Python's own modules, for a memory checker runs them slower.
+Besides the loader it imports Python's own modules alone, for a memory checker runs them slower.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.kernel.load import load_kernel
 
 _LENGTH, _INTERACTED = 3, 1
 """Indices of two columns with a value for each row; see `pure.py`."""
@@ -219,17 +221,6 @@ def check_block(kernel: Any, world: World, kind: str) -> None:
         raise AssertionError(count, [len(column) for column in columns])
 
 
-def extension(path: str) -> Any:
-    """The compiled module in a file, whatever the file is called."""
-    loader = ExtensionFileLoader("_match", path)
-    spec = spec_from_loader("_match", loader)
-    if spec is None:
-        raise ImportError(path)
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
 def check(kernel: Any, seed: int) -> None:
     """One batch of each; AssertionError where the kernel has called a method of an id."""
     draw = random.Random(seed)
@@ -246,4 +237,4 @@ def check(kernel: Any, seed: int) -> None:
 
 if __name__ == "__main__":
     for number in range(int(sys.argv[3])):
-        check(extension(sys.argv[1]), int(sys.argv[2]) + number)
+        check(load_kernel(sys.argv[1]), int(sys.argv[2]) + number)

@@ -2,7 +2,7 @@
 
 Records of JSON are compared with what `json` and the twin give of those that are scanned.
 
-It imports nothing but the twin, for a memory checker runs Python fifty times slower.
+It imports nothing but the twin and the loader, for a memory checker runs Python fifty times slower.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import sys
 from array import array
 from collections.abc import Sequence
 from decimal import Decimal
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.kernel import twin
+from tests.kernel.load import load_kernel
 
 TEXTS = ("a", "b", "c", "dd", "ü", "物", "\ud800", "x" * 300, "0", "1", "-1", "", "-2", "2")
 INTEGERS = (2, 3, 4, 5, -2, -3, 2**61 + 1, 2**62, -(2**70), 10**40, 0, 1, -1, -100)
@@ -48,17 +46,6 @@ class Integer(int):
 
 
 _STRANGE: tuple[Any, ...] = (None, True, 1.5, b"a", ["a"], Unlike(), Text("a"), Integer(3))
-
-
-def extension(path: str) -> ModuleType:
-    """The compiled module in a file, whatever the file is called."""
-    loader = ExtensionFileLoader("_match", path)
-    spec = spec_from_loader("_match", loader)
-    if spec is None:
-        raise ImportError(path)
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 def _id(draw: random.Random, kind: str) -> Any:
@@ -291,7 +278,7 @@ def _micros(seconds: Decimal) -> int:
 
 
 def main(path: str, seed: str, batches: str) -> None:
-    kernel, draw = extension(path), random.Random(int(seed))
+    kernel, draw = load_kernel(path), random.Random(int(seed))
     scanned = 0
     for _ in range(int(batches)):
         check_batch(kernel, draw, draw.choice(("text", "integer")))

@@ -27,6 +27,7 @@ from streameval.statistics.kernel.interface import BLOCK
 from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
 from tests.kernel import hostile, stress, twin
+from tests.kernel.load import load_kernel
 from tests.processes import finished
 
 pytestmark = pytest.mark.compiler
@@ -56,7 +57,7 @@ def _compile(folder: Path, flags: str) -> Path:
 
 @pytest.fixture(scope="session")
 def compiled(extension: Path) -> ModuleType:
-    return stress.extension(str(extension))
+    return load_kernel(str(extension))
 
 
 @pytest.fixture(scope="session", params=["pure", "compiled"])
@@ -262,7 +263,8 @@ _INTERRUPTED = """
 import signal, sys
 sys.path.insert(0, sys.argv[1])
 from tests.kernel import stress
-kernel = stress.extension(sys.argv[2])
+from tests.kernel.load import load_kernel
+kernel = load_kernel(sys.argv[2])
 lists, acts = [["a"] * 20] * 2_000_000, [["a"]] * 2_000_000
 
 def clear(*_):
@@ -298,7 +300,8 @@ import random, sys
 import _testcapi
 sys.path.insert(0, sys.argv[1])
 from tests.kernel import stress, twin
-kernel, draw = stress.extension(sys.argv[2]), random.Random(3)
+from tests.kernel.load import load_kernel
+kernel, draw = load_kernel(sys.argv[2]), random.Random(3)
 rows = [stress.row(draw, "text") for _ in range(30)]
 lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
 options = ("text", 10, True)
@@ -386,7 +389,8 @@ import ctypes, mmap, random, sys
 from array import array
 sys.path.insert(0, sys.argv[1])
 from tests.kernel import stress
-kernel, draw = stress.extension(sys.argv[2]), random.Random(7)
+from tests.kernel.load import load_kernel
+kernel, draw = load_kernel(sys.argv[2]), random.Random(7)
 protect, page, pages = ctypes.CDLL(None, use_errno=True).mprotect, mmap.PAGESIZE, 8
 memory = mmap.mmap(-1, pages * page)
 begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
