@@ -84,7 +84,13 @@ class LazyColumn(Sequence[Any]):
 
 
 class _Chained(Sequence[Any]):
-    """Sequences one after the other, whose items are made when someone asks for them."""
+    """Sequences one after the other, whose items are made when someone asks for them.
+
+    Example:
+        >>> chained = _Chained(["ab", "", "c"])
+        >>> chained[1], chained[-1], chained[-3], chained[1:]
+        ('b', 'c', 'a', ['b', 'c'])
+    """
 
     def __init__(self, parts: Sequence[Sequence[Any]]) -> None:
         self._parts = parts
@@ -95,7 +101,8 @@ class _Chained(Sequence[Any]):
 
     def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
-            return [self[at] for at in range(*row.indices(len(self)))]
+            return [self[at] for at in range(len(self))[row]]
+        row = range(len(self))[row]
         part = bisect_right(self._starts, row) - 1
         return self._parts[part][row - self._starts[part]]
 
