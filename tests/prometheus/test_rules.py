@@ -93,6 +93,7 @@ def test_rules_for_one_job_ask_for_no_series_of_another() -> None:
     ]
     assert re.findall(unscoped, texts[0]) != []
     assert re.findall(unscoped, texts[1]) == []
+    assert set(re.findall(r'=~"(a.*?)"', rules_text("join", "a.b"))) == {"a[.]b(-serve)?"}
 
 
 @pytest.mark.prometheus
