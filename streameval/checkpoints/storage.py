@@ -191,7 +191,7 @@ def _is_shared(folder: Path) -> bool:
 
 
 def try_folder(path: str) -> str:
-    """True if this user may write a folder, or create it; creates nothing.
+    """Say if this user may write a folder, or create it; creates nothing.
 
     Raises:
         StoreError: this user may not.

@@ -358,8 +358,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def inputs(self, overrides: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named.
 
-        `given`: catalogue, popularity, similarity or examination to take instead of those of the
-        configuration, and attributes besides them.
+        `overrides`: catalogue, popularity, similarity or examination to take instead of those of
+        the configuration, and attributes besides them.
         """
         counts = popularity(self.popularity, self._as_id) if self.popularity else None
         attributes = {

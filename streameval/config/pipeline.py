@@ -90,7 +90,7 @@ def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
 
 
 def layout(config: Config, inputs: Mapping[str, Any] = MappingProxyType({})) -> Layout:
-    """The layout of each partition's state; `given`: as in `Config.inputs`."""
+    """The layout of each partition's state; `inputs`: overrides of `Config.inputs`."""
     return Layout(
         families=[
             FamilySpec(

@@ -43,7 +43,7 @@ class Site:
         clock: of the process.
         supervisor: is told of the start and of each snapshot.
         healthy: whether the loop makes progress; called on several threads.
-        shown: the snapshot of page and API, given the latest one; /metrics has the latest.
+        visible: the snapshot of page and API, given the latest one; /metrics has the latest.
         name: of the service, for OpenTelemetry.
         counters: whether /metrics has counters.
 

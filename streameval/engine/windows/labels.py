@@ -179,7 +179,7 @@ class Folding:
 
     @property
     def edges(self) -> tuple[int | None, ...]:
-        """Change whenever `settled` changes for a combination that was admitted."""
+        """Change whenever `resolve` changes for a combination that was admitted."""
         return (*(cap.edge for cap in self.values), self.series.edge)
 
     @property
