@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
@@ -26,11 +27,12 @@ def alerts_of(names: Names, job: str | None) -> list[Alert]:
     """
     has = _has(names)
     alerts = [alert for alert in _read_alerts() if all(has[need] for need in alert.needs)]
-    name = job or JOB
+    # In one pass: the name of a job may itself have these letters.
+    jobs = {"JOB": job or JOB, "JOBS": _pattern(job)}
     alerts = [
         msgspec.structs.replace(
             alert,
-            expression=alert.expression.replace("JOBS", _pattern(job)).replace("JOB", name),
+            expression=re.sub("JOBS?", lambda found: jobs[found[0]], alert.expression),
         )
         for alert in alerts
     ]

@@ -82,6 +82,11 @@ def test_the_rules_say_what_they_should_of_made_up_traffic(path: Path, written: 
     assert "SUCCESS" in _promtool("test", "rules", str(copy))
 
 
+def test_a_job_is_named_whatever_letters_it_has() -> None:
+    shop, jobs = (rules_text("join", job) for job in ("shop", "JOBS"))
+    assert jobs == shop.replace('"shop', '"JOBS')
+
+
 def test_rules_for_one_job_ask_for_no_series_of_another() -> None:
     everywhere, shop = (rules_text("join", job) for job in (None, "shop"))
     unscoped = r"(?<![\w:#])(?:\w+:)?streameval_[\w:]+(?!\w*\{[^}]*job=)(?![\w:{])"
