@@ -28,7 +28,7 @@ RULES: Choices = {
 
 
 class Convention(msgspec.Struct, frozen=True, dict=True):
-    """How one evaluation system computes the metrics of the catalogue.
+    """Convention of one evaluation system for the metrics of the catalogue.
 
     Attributes:
         system: name and version of the code that values were compared with.

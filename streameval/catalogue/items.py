@@ -1,4 +1,4 @@
-"""What is known of items besides the events: popularity, similarity, attributes."""
+"""Data about items besides the events: popularity, similarity, attributes."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Similarity:
 
     @classmethod
     def of_pairs(cls, pairs: Pairs, *, version: str | None = None) -> Similarity:
-        """From (item, item) -> similarity; a pair is valid in both orders, a missing one is 0.
+        """Make it from (item, item) -> similarity; pairs are valid in both orders, missing ones 0.
 
         Example:
             >>> Similarity.of_pairs({("a", "b"): 0.25}).between("b", "a")
@@ -265,7 +265,7 @@ class Attribute:
         tail: float = 0.5,
         version: str | None = None,
     ) -> Attribute:
-        """How popular items are: "head", "mid" or "tail".
+        """Divide items by popularity into "head", "mid" and "tail".
 
         Args:
             popularity: of the items.

@@ -1,4 +1,4 @@
-"""From the text or the function of a metric to the metric."""
+"""Lookup of a metric by its text or its function."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def peers(self) -> str | None:
-        """How peers count otherwise under the same name; None if they do not.
+        """Definition that peers have under the same name; None if it is the same.
 
         Example:
             >>> from streameval.catalogue import parse
@@ -329,7 +329,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def unit(self) -> str:
-        """What its mean is over, without a condition on the lists: lists, items shown or users."""
+        """Unit of its mean, without a condition on the lists: lists, items shown or users."""
         return "users" if self.is_per_user else _UNITS[self.definition.per]
 
     @property

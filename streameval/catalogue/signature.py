@@ -1,4 +1,4 @@
-"""What the signature of a metric's function declares: its statistic, inputs and parameters."""
+"""Declarations in the signature of a metric's function: its statistic, inputs and parameters."""
 
 from __future__ import annotations
 
@@ -171,14 +171,14 @@ class Parameter(msgspec.Struct, frozen=True):
 
     @property
     def or_percentile(self) -> str:
-        """Which percentiles may stand for the number, to be read after "a number"; else empty."""
+        """Words after "a number" for percentiles that may stand for it; empty if none may."""
         if self.percentiles is None:
             return ""
         least, most = self.percentiles
         return f", or a percentile above p{least:g} and below p{most:g}"
 
     def remedy(self, value: Value) -> str | None:
-        """What to give instead of a value that is not allowed."""
+        """Suggest what to give instead of a value that is not allowed."""
         kind, (low, high) = type(self.default), self.span
         if self.choices is not None:
             allowed = ", ".join(map(str, self.choices))
@@ -208,7 +208,7 @@ def declaration_problems(
     options: Mapping[str, object],
     others: Mapping[str, object],
 ) -> Iterator[str]:
-    """What is wrong with a declaration, in sentences."""
+    """Yield the problems of a declaration, in sentences."""
     match bounds:
         case [int() | float() as low, int() | float() as high] if low < high:
             pass

@@ -59,7 +59,7 @@ def instead_of(metric: str, *conventions: str, graded: Formula | None = None) ->
 
 
 def step_of(convention: str, metric: str) -> str:
-    """What a convention does otherwise than a metric's formula, as a phrase; "": nothing."""
+    """Difference of a convention from a metric's formula, as a phrase; "" if there is none."""
     formula, _ = FORMULAS.get((convention, metric), (None, None))
     return " ".join((getattr(formula, "__doc__", None) or "").split()).removesuffix(".")
 

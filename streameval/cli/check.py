@@ -184,7 +184,7 @@ def _plan(path: Path, config: Config, dead_letters: Sequence[str]) -> Iterator[t
 
 
 def _join(options: AttributionOptions) -> str:
-    """Which topic or file is what, and how they are joined."""
+    """Describe the role of each topic or file, and how they are joined."""
     (impressions, *_), key = options.streams, options.key.replace("_", " ")
     streams = [f"impressions {', '.join(impressions)}"]
     for interaction in options.interactions:

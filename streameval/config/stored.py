@@ -47,7 +47,7 @@ class _Loaded(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """Why a checkpoint is not shown.
+    """Reason why a checkpoint is not shown.
 
     Attributes:
         damaged: whether an older one is shown instead, if there is any.
@@ -200,7 +200,7 @@ class StoreReader:
         }
 
     def _written_at(self, shard: Shard, locations: Sequence[Location]) -> float:
-        """When the newest checkpoint of a shard was written that has a readable header."""
+        """Time of the newest checkpoint of a shard that has a readable header."""
         if shard in self._loaded:
             return self._loaded[shard].header.written_at
         for location in locations:

@@ -1,4 +1,4 @@
-"""What a process serves over HTTP: the page, the API and the metrics of its snapshots."""
+"""HTTP site of a process: the page, the API and the metrics of its snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which field or column holds what of an event, and what a metric lacks."""
+"""Fields or columns that hold the parts of an event, and what a metric lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller asks of files and frames, as objects; how messages name it, and where they go."""
+"""Options of a caller for files and frames; how messages name them, and where they go."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
     intervals: Intervals | None = None
 
     def separator_of(self, column_name: str) -> str | None:
-        """Between the ids of the cells of a column; None to tell by the cells."""
+        """Separator of the ids in the cells of a column; None to detect it from the cells."""
         return self.separator.get(column_name, self.separator.get(""))
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How what a caller gave is read, and what is counted of it."""
+"""Setup of an evaluation: how the inputs of a caller are read, and what is counted of them."""
 
 from __future__ import annotations
 

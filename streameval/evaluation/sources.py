@@ -1,4 +1,4 @@
-"""What a caller gives - paths, frames, mappings, lists, scores - as batches of decoded events."""
+"""Inputs of a caller - paths, frames, mappings, lists, scores - as batches of decoded events."""
 
 from __future__ import annotations
 

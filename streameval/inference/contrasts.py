@@ -74,7 +74,7 @@ class Contrast(NamedTuple):
 
     @property
     def shortfall(self) -> float:
-        """How many times as many users the smaller arm needs; at most 1 if it has enough."""
+        """Factor by which the smaller arm needs more users; at most 1 if it has enough."""
         groups = self.groups if self.is_signed else min(self.groups, self.by_value)
         effective = max(groups + 1.0, sys.float_info.min)
         return max((FEWEST_GROUPS + 1) / effective, self.skewness / MOST_SKEWED)
@@ -91,7 +91,7 @@ class Contrast(NamedTuple):
 
     @property
     def basis(self) -> Basis | None:
-        """What the arms can be compared by; None with too few users, or nothing to compare."""
+        """Basis of a comparison of the arms; None with too few users, or nothing to compare."""
         if self.is_usable:
             return "lift"
         if self.shortfall > 1:
@@ -181,7 +181,7 @@ def _weighted(
 
 
 class _Spread(NamedTuple):
-    """How an arm varies between groups, after all days or after each.
+    """Variation of an arm between groups, after all days or after each.
 
     Attributes:
         mean: of the days; shape (1 or days, 1).

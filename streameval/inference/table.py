@@ -37,7 +37,7 @@ class ForestPlot(NamedTuple):
     words: str
 
     def position(self, number: float) -> float:
-        """From -100 at the left end to 100 at the right one."""
+        """Position of a number on the axis: from -100 at the left end to 100 at the right one."""
         left, right = self.ends
         if left == right:
             return 0.0

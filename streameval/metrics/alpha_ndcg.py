@@ -56,7 +56,7 @@ def alpha_ndcg(
 
 
 class _RemainingGains:
-    """What items are still worth, after some were taken."""
+    """Gains of the remaining items, after some were taken."""
 
     def __init__(self, kinds: dict[Id, tuple[str, ...]], alpha: float) -> None:
         self._kinds, self._alpha = kinds, alpha

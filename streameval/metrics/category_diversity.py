@@ -1,4 +1,4 @@
-"""How many kinds of items a list has, and how evenly."""
+"""Number of kinds of items in a list, and their evenness."""
 
 import math
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""How unequally groups of items are treated."""
+"""Inequality of the treatment of groups of items."""
 
 import math
 from typing import Annotated, Literal

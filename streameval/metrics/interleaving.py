@@ -17,7 +17,7 @@ from streameval.events import Event
 def interleaving(
     event: Event, k: int | None, *, a: str = "a", b: str = "b", team: str = "team"
 ) -> float | None:
-    """How often users prefer the items of ranker b to those of ranker a in mixed lists.
+    """Share of mixed lists in which users prefer the items of ranker b to those of ranker a.
 
     Per item, `team` names the ranker that put it into the list (team-draft interleaving); null for
     an item of both. A list counts 1 if more of b's items than of a's were clicked, 0 if fewer, and

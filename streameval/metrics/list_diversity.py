@@ -21,7 +21,7 @@ def list_diversity(
     similarity: Similarity | None,
     attribute: Annotated[Attribute | None, By("similarity")],
 ) -> float | None:
-    """How different the first k items of a list are: 1 minus the mean similarity of any two.
+    """Difference between the first k items of a list: 1 minus the mean similarity of any two.
 
     Similarity is given once, as vectors or as a matrix. With by=genre it is the cosine of the
     genres of two items: the number of common ones, divided by the root of the product of their

@@ -10,7 +10,7 @@ from streameval.statistics.pairings import Pairings
     source="CAPRI (dbbb506) `personalization`: mean dissimilarity of the lists of different users",
 )
 def personalization(pairings: Pairings) -> float:
-    """How different lists are from each other: 1 minus the mean cosine of any two.
+    """Difference between lists: 1 minus the mean cosine of any two.
 
     A list is the set of its first k items; empty lists are left out. Undefined without two lists.
 

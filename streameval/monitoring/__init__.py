@@ -1,1 +1,1 @@
-"""What to watch in Prometheus and Grafana, made from a configuration: rules, alerts, dashboards."""
+"""Rules, alerts and dashboards for Prometheus and Grafana, made from a configuration."""

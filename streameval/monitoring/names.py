@@ -1,4 +1,4 @@
-"""What a configuration exports to Prometheus: names of metrics, labels and windows."""
+"""Names that a configuration exports to Prometheus: metrics, labels and windows."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def name_goes_round(metric: Metric, _: Events) -> str | None:
 
 
 def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
-    """Without events it is NaN, never 0."""
+    """Its value without events is NaN, never 0."""
     value, count = read_first(make_accumulator(metric))[:2]
     if value not in ("nan", "undefined") or count:
         return f"without events its value is {value} over {count}; it must be NaN over 0"

@@ -217,7 +217,7 @@ def closed_day(clocks: Iterable[int], lateness: int, calendar: Calendar) -> int 
 
 
 class _Basis(NamedTuple):
-    """What a report depends on besides late events; another one is read at once.
+    """Inputs of a report besides late events; when they change, it is read again at once.
 
     Attributes:
         until: the last closed day.

@@ -1,4 +1,4 @@
-"""What is watched for changes, and the verdicts of a watch, as data."""
+"""Settings of a watch for changes, and its verdicts, as data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DAYS: Final = re.compile(r"[0-9]{1,5}d")
 
 
 class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which series are watched for changes, and how often chance alone may raise an alarm.
+    """Series to watch for changes, and the rate at which chance alone may raise an alarm.
 
     Attributes:
         metrics: the metrics to watch; empty: all with intervals.

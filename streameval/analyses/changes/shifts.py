@@ -1,4 +1,4 @@
-"""How far a mean has shifted since a day: against earlier weeks, and against other slices.
+"""Shift of a mean since a day: against earlier weeks, and against other slices.
 
 Each day is compared with the latest days of its weekday before the shift. Its error has two parts:
 users differ, which a jackknife over user groups shows, and days move, which the differences from
@@ -123,7 +123,7 @@ class Shift(NamedTuple):
 
 
 class Movement(NamedTuple):
-    """How the days of a slice move besides what their users explain.
+    """Variation of the days of a slice beyond what their users explain.
 
     Attributes:
         variance: of the logarithm of a day.
@@ -235,7 +235,7 @@ class Shifts:
         return shifts
 
     def movement(self, before: int) -> Movement | None:
-        """How the days before an index move; None if there are too few."""
+        """Variation of the days before an index; None if there are too few."""
         some = np.flatnonzero(np.isfinite(self.weekly_changes[:before]))
         if some.size < FEWEST_WEEKLY_CHANGES:
             return None
@@ -373,7 +373,7 @@ class _ShiftArm:
         self.rows = _DayRows.of(sums.values, sums.lists)
 
     def references(self, begins: Sequence[int], befores: Sequence[int], weeks: int) -> _References:
-        """For each span, the references from days between two indices, the second exclusive."""
+        """References of each span, from days between two indices, the second exclusive."""
         some = np.flatnonzero(self.rows.lists.sum(axis=1) > 0).tolist()
         weekdays = [[day for day in some if day % WEEK == weekday] for weekday in range(WEEK)]
         rows: dict[tuple[int, ...], int] = {}

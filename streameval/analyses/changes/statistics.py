@@ -256,7 +256,7 @@ class _Bets(NamedTuple):
         return log_evidence(z, self.alpha, shift.error / self.precision)
 
     def _z(self, shift: Shift, sign: float, beyond: float | None = None) -> float:
-        """How far an effect is beyond a size, as a normal value; at least 0."""
+        """Distance of an effect beyond a size, as a normal value; at least 0."""
         least = self.settings.tolerate if beyond is None else beyond
         if shift.fell and beyond is not None:
             # Its effect is a relative difference, and no logarithm.

@@ -1,4 +1,4 @@
-"""What a verdict on changes says in words."""
+"""Sentences about verdicts on changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ begun: below it, there is no rate."""
 
 
 def changes_promise(report: ChangesReport) -> str:
-    """How often chance alone leads to an alarm, and what the promise does not cover.
+    """The rate at which chance alone leads to an alarm, and what the promise does not cover.
 
     Example:
         >>> changes_promise(ChangesReport())  # doctest: +ELLIPSIS
@@ -89,7 +89,7 @@ def changes_table(
 
 
 def series_name(change: Change) -> str:
-    """What is watched: a metric, or that of a slice."""
+    """Name of a series that is watched: a metric, or a metric of a slice."""
     return change.metric if change.slice is None else f"{change.metric} of {change.slice}"
 
 
@@ -113,7 +113,7 @@ def _lists(change: Change) -> str:
 
 
 def chance_text(days: float) -> str:
-    """How often chance alone shows as much, in words; empty without evidence.
+    """Words for how often chance alone shows as much; empty without evidence.
 
     Example:
         >>> chance_text(16.3), chance_text(40.2), chance_text(1e9)
@@ -135,7 +135,7 @@ def day_text(day: date) -> str:
 
 
 def sentence(change: Change) -> str:
-    """What happened, in a sentence or two for people.
+    """Describe a change in a sentence or two.
 
     Example:
         >>> day = date(2026, 3, 3)

@@ -49,7 +49,7 @@ _RANK: Final = 1e-10
 
 
 class Before(NamedTuple):
-    """What users did in the days before an experiment, whatever their variant.
+    """Sums of users in the days before an experiment, whatever their variant.
 
     Attributes:
         totals: text of a metric -> its sums by user; those of CLICKS and LISTS always.

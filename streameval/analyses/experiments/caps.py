@@ -64,7 +64,7 @@ class PercentileCap(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What each list counts at most, in a sentence without a full stop.
+        """Limit to what each list counts, in a sentence without a full stop.
 
         Example:
             >>> found = PercentileCap(
@@ -225,7 +225,7 @@ def _cap(metric: Metric, distribution: Distribution) -> PercentileCap:
 
 
 class AskedNames(NamedTuple):
-    """What is counted for metrics with percentiles, and the names that it has in a report.
+    """Texts that are counted for metrics with percentiles, and their names in a report.
 
     Attributes:
         counted: name of a metric -> the text that is counted.

@@ -98,7 +98,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the bounds of difference and lift exclude 0."""
+        """True if the bounds of difference and lift exclude 0."""
         return _one_sided(self.low, self.high) and (
             self.lift_low is None or _one_sided(self.lift_low, self.lift_high)
         )
@@ -227,7 +227,7 @@ def _bounds(contrast: Contrast, tests: Sequence[_Tested]) -> dict[str, float | N
 def side_of_limit(
     contrast: Contrast, settings: Settings, limit: float
 ) -> Literal["above", "below", "unknown"]:
-    """On which side of a limit the lift is, by all tests that a verdict reads."""
+    """Side of a limit on which the lift is, by all tests that a verdict reads."""
     tests = _tests(contrast, settings, limit)
     if tests and all(test.low > 0 for test in tests):
         return "above"
@@ -283,7 +283,7 @@ def log_evidence_of(
 
 
 def logs_differ(settings: Settings, groups: float, effect: float, influences: FloatArray) -> bool:
-    """Whether the interval of an effect on a logarithmic scale excludes 0.
+    """True if the interval of an effect on a logarithmic scale excludes 0.
 
     `groups`: degrees of freedom.
     """

@@ -138,7 +138,7 @@ def lifts_alone(
 
 
 class Arrivals(NamedTuple):
-    """How many users come.
+    """Counts of users who come.
 
     Attributes:
         users: who came so far.
@@ -173,7 +173,7 @@ def pace_of(audiences: Sequence[Audience], days: IntArray) -> Arrivals | None:
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """When the lift will have the configured precision.
+    """Users it takes until the lift has the configured precision.
 
     Attributes:
         users: of both variants that it takes.

@@ -247,7 +247,7 @@ class ArmCounts(NamedTuple):
 def _counted(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[FileCounts | StateCounts, Experiment, Intervals]:
-    """What files or saved states count, by label unless two metrics of all lists are compared."""
+    """Counts of files or saved states, by label unless two metrics of all lists are compared."""
     counted: FileCounts | StateCounts
     if not request.call.is_state:
         setup, experiment = experiment_setup(request, options, around)
@@ -273,7 +273,7 @@ def _counted(
 def experiment_setup(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Setup, Experiment]:
-    """What is counted, and the experiment."""
+    """Setup of what to count, and the experiment."""
     request = without_sets(request, around).with_options(intervals=Intervals())
     setup = setup_of(request, EXPERIMENTS)
     experiment = experiment_of(setup.config, setup.fields, request, options)

@@ -1,4 +1,4 @@
-"""What to know before a comparison is read: its period, lists of unlike lengths, one account."""
+"""Notes on a comparison: its period, lists of unlike lengths, one account."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def adjustment_text(
     rows: Sequence[Compared],
     treated: Mapping[str, TreatedBefore],
 ) -> str:
-    """How the values are adjusted, or why they are not, in a sentence or two.
+    """Describe how the values are adjusted, or why they are not, in a sentence or two.
 
     `rows`: those that decide first. `treated`: variants that are not adjusted for this reason.
     """

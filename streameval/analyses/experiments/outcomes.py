@@ -1,4 +1,4 @@
-"""What an experiment can say, as codes: verdicts, why one is open, and decisions."""
+"""Outcomes of an experiment, as codes: verdicts, reasons why one is open, and decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GuardrailVerdict(Code):
 
 
 class OpenReason(Code):
-    """Why a verdict is open."""
+    """Reason why a verdict is open."""
 
     NO_LISTS = "no_lists"
     """An arm has no lists."""
@@ -58,7 +58,7 @@ class OpenReason(Code):
 
 
 class Decision(Code):
-    """What to do with a variant."""
+    """Recommended action for a variant."""
 
     SHIP = "ship"
     """A primary metric is better, none is worse, and all guardrails are kept."""

@@ -129,7 +129,7 @@ def _table(report: Report, rows: Sequence[Compared]) -> TextTable[Compared]:
 
 
 def _legend(report: Report) -> Iterator[str]:
-    """What the words of the tables mean, once for all rows."""
+    """Explain the words of the tables, once for all rows."""
     rows = [*report.rows, *report.segments]
     yield (
         "Lift: how much higher or lower a variant's value is than that of "
@@ -145,7 +145,7 @@ def _legend(report: Report) -> Iterator[str]:
 
 
 def _is_either(row: Compared) -> bool:
-    """Whether the verdict is open only because the interval of the lift includes 0."""
+    """True if the verdict is open only because the interval of the lift includes 0."""
     return row.open_reason == OpenReason.EITHER_SIDE and row.lift_low is not None
 
 
@@ -154,7 +154,7 @@ def _is_detecting(row: Compared) -> bool:
 
 
 def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
-    """Why a verdict is open, what would settle it, and the guardrail; each with its tone.
+    """Say why a verdict is open, what would close it, and the guardrail; each with its tone.
 
     Nothing is promised without trust.
     """
@@ -258,7 +258,7 @@ def _lift(lift: float | None, low: float | None) -> str:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
-    """Of the users: name, text, and a smaller explanation."""
+    """Facts about the users: name, text, and a smaller explanation."""
     checks = report.checks
 
     def share_text(share: float) -> str:

@@ -135,7 +135,7 @@ def plan_experiments(
 
 
 def _plan_setup(request: Request) -> Setup:
-    """What is counted of files or frames."""
+    """Setup of what to count of files or frames."""
     setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
     # A table need not have the columns of labels.
     return setup.without_labels() if request.call.is_columns else setup
@@ -216,7 +216,7 @@ def _days(plan: ExperimentPlan, effort: Effort) -> str:
 
 
 def _conditions(plans: Sequence[ExperimentPlan]) -> Iterator[str]:
-    """What the days depend on: new users, as the same ones teach ever less."""
+    """Conditions of the number of days: new users, as the same ones teach ever less."""
     new = plans[0].efforts[0].new_users
     if new:
         yield f"Days needed assume {pace_text(new)}, as in the second half of the days."

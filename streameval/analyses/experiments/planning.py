@@ -26,7 +26,7 @@ _METHODS: Final[tuple[Method, ...]] = ("fixed", "anytime")
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment takes with one method.
+    """Users and days that an experiment takes with one method.
 
     Attributes:
         method: "fixed" for one look at the end, "anytime" for looks whenever you like.
@@ -83,7 +83,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment should find.
+    """Effect that an experiment should find.
 
     Attributes:
         lift: relative difference, above 0.

@@ -58,7 +58,7 @@ class Cohorts(NamedTuple):
     totals: Mapping[str, UserTotals]
 
     def covers(self, metric: str, sums_by_day: GroupSums | None, lists: int) -> bool:
-        """Whether all lists since the first day were counted, and a metric of them.
+        """True if all lists since the first day were counted, and a metric of them.
 
         `sums_by_day`: of the metric, over the same days. `lists`: number of lists of these days.
         """

@@ -118,7 +118,7 @@ def _variants_of(
 
 
 def _cohorts(family: SliceTable, cells: Sequence[int]) -> Cohorts | None:
-    """What the users of these cells did since a ramp began; None if it is not kept."""
+    """Sums of the users of these cells since a ramp began; None if they are not stored."""
     cohorts = in_experiment(family.table)
     if cohorts is None:
         return None
@@ -147,7 +147,7 @@ def _audiences(family: SliceTable, *names: str | None) -> dict[Labels, Audience]
 
 
 def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
-    """What users did in the days before the experiment; None if it is not kept.
+    """Sums of users in the days before the experiment; None if they are not stored.
 
     Families keep the same days of the same users, and each the metrics that decide among its own.
     """

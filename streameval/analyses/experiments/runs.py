@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonKey(NamedTuple):
-    """What a comparison is of.
+    """Key of a comparison: its metric, variant and segment.
 
     Attributes:
         metric: canonical text.
@@ -146,7 +146,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     @property
     def promise(self) -> str:
-        """What verdicts and bounds guarantee together."""
+        """Joint guarantee of verdicts and bounds, in words."""
         report = self._result.report
         return promise(self._result.method, report.intervals.confidence, report.look)
 
@@ -192,7 +192,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     @property
     def decisions(self) -> Sequence[VariantDecision]:
-        """What to do with each variant: ship, wait, ...; empty without primary metrics."""
+        """Recommended action for each variant: ship, wait, ...; empty without primary metrics."""
         return self._result.report.decisions
 
     def __repr__(self) -> str:
@@ -429,7 +429,7 @@ def _runs(
 def _inputs(
     runs: Mapping[str, Any], truth: Any, exclude: Any, options: Options
 ) -> dict[str, CallInputs]:
-    """What is counted for each run; one without a name of its own for events and stores."""
+    """Inputs of each run; a single one without a name for events and stores."""
     if len(runs) == 1:
         (run,) = runs.values()
         if truth is not None:

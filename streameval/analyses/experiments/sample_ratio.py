@@ -166,7 +166,7 @@ def _unlabelled(arms: Mapping[str, Audience], missing: Audience) -> dict[str, tu
 
 
 def lack_ids(audiences: Sequence[Audience]) -> bool:
-    """Whether too many lists have no user id, or more of them in some variant."""
+    """Check whether too many lists have no user id, or more of them in some variant."""
     shares = anonymous_shares(audiences)
     return max(shares) > MOST_ANONYMOUS or uneven_evidence(audiences) >= ALARM
 

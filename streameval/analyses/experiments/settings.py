@@ -256,7 +256,7 @@ def experiment_problems(experiment: Experiment, stored: CountedSetup) -> Iterato
 
 
 def needs(experiment: Experiment, family: CountedFamily) -> list[ExperimentNeed]:
-    """What a family with the variants of an experiment keeps: their users, which are checked.
+    """Needs of a family with the variants of an experiment: their users, which are checked.
 
     If pre-experiment data adjusts its values, the days before it: no segment divides them.
     """
@@ -269,7 +269,7 @@ def needs(experiment: Experiment, family: CountedFamily) -> list[ExperimentNeed]
 
 
 def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> PrePeriod | None:
-    """What is kept of the users of an experiment with these metrics: pre-experiment data.
+    """Pre-experiment data to store of the users of an experiment with these metrics.
 
     On a ramp, what they do in it, too. None if neither is needed.
     """

@@ -460,7 +460,7 @@ class _Comparisons:
         return [name for name in self._arms if name != self._experiment.control]
 
     def has(self, metric: Judged) -> bool:
-        """Whether any variant has the sums of a metric.
+        """True if any variant has the sums of a metric.
 
         Metrics per user need users of their own in each variant who have come for equally long,
         unlike those of a ramp.
@@ -476,7 +476,7 @@ class _Comparisons:
         return len(begun) > 0 and all(part.activity is not None for part in begun)
 
     def _lacks(self, metric: Judged | Metric) -> bool:
-        """Whether users of a ramp were counted without the shares that assigned them."""
+        """True if users of a ramp were counted without the shares that assigned them."""
         if not self._changes:
             return False
         return not all(
@@ -512,7 +512,7 @@ class _Comparisons:
     def notes(
         self, metrics: Sequence[Metric], rows: Sequence[Compared], users: Mapping[str, float]
     ) -> Iterator[str]:
-        """What to know about the metrics: `rows` are those compared."""
+        """Yield notes on the metrics; `rows` are those compared."""
         control, segment = self._experiment.control, self._experiment.within
         if self._changes:
             yield (

@@ -285,7 +285,7 @@ class _SegmentLift(NamedTuple):
 
 
 def unlike_lifts(drafts: Sequence[DraftComparison]) -> list[UnlikeLifts]:
-    """For each metric and variant, the segments whose lifts differ most, if any do.
+    """Segments whose lifts differ most, for each metric and variant, if any do.
 
     All pairs of segments share the error rate with those of all metrics and variants: two that are
     chosen for being extreme are among them. A user who is in both leaves both at once.
@@ -335,7 +335,7 @@ def guardrail_verdict(
 
 
 def is_kept(contrast: Contrast | None, settings: Settings, limit: float) -> bool:
-    """Whether the one-sided bound of a lift, at the error rate of the settings, keeps a limit."""
+    """True if the one-sided bound of a lift, at the error rate of the settings, keeps a limit."""
     two_sided = settings._replace(confidence=1.0 - 2.0 * settings.alpha)
     return guardrail_verdict(contrast, two_sided, limit) == GuardrailVerdict.KEPT
 
@@ -376,7 +376,7 @@ def _guardrails(rows: Iterable[Compared]) -> dict[str, Any]:
 
 
 def decide(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantDecision]:
-    """What to do with each variant; nothing without primary metrics.
+    """Decide what to do with each variant; empty without primary metrics.
 
     `trouble`: reasons not to trust any verdict.
     """

@@ -1,4 +1,4 @@
-"""What an experiment says in words: every sentence about a verdict is made here, from its code."""
+"""Sentences about experiments: each one about a verdict is made here, from its code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def in_words(report: Report) -> Report:
 
 
 def _summary_text(summary: VariantSummary) -> str:
-    """How many metrics differ, else why none does; the guardrails; the checks."""
+    """Summarize how many metrics differ, else why none does; the guardrails; the checks."""
     if not summary.checks_passed:
         return f"{summary.variant}: do not trust any verdict; a check failed."
     counts, total = summary.metrics, sum(summary.metrics.values())
@@ -141,7 +141,7 @@ def summary_lines(report: Report) -> list[str]:
 
 
 def decision_lines(report: Report) -> list[str]:
-    """What to do with each variant, a line each; empty without primary metrics."""
+    """Recommended action for each variant, a line each; empty without primary metrics."""
     return [f"Decision: {decision.text}" for decision in report.decisions]
 
 
@@ -156,14 +156,14 @@ def checks_line(report: Report, experiment: Experiment) -> str:
 
 
 def opening(report: Report) -> list[str]:
-    """Why not to trust the numbers, else what they promise together; empty without any."""
+    """Reasons not to trust the numbers, else their joint guarantee; empty without any."""
     if report.checks.trouble or not report.rows:
         return [f"Do not trust these numbers: {reason}." for reason in report.checks.trouble]
     return [promise(report.rows[0].kind, report.intervals.confidence, report.look)]
 
 
 def closing(report: Report, experiment: Experiment) -> Iterator[str]:
-    """What is read below the comparisons: the checks, guardrails, and why a row has no interval."""
+    """Text below the comparisons: the checks, guardrails, and why a row has no interval."""
     rows, checks = report.rows, report.checks
     yield checks_line(report, experiment)
     yield from filter(None, (checks.period, checks.adjustment))
@@ -201,7 +201,7 @@ def verdict_text(row: Comparison) -> str:
 
 
 def bound_text(row: Comparison) -> str:
-    """By how much at least a decided comparison differs: in percent, or without a lift in its unit.
+    """Least difference of a decided comparison: in percent, or without a lift in its unit.
 
     Example:
         >>> row = Comparison(
@@ -318,7 +318,7 @@ def needed_text(row: Compared) -> str:
 
 
 def promise(method: Method, confidence: float, look: PlannedLook | None = None) -> str:
-    """What verdicts and bounds promise together.
+    """Joint guarantee of verdicts and bounds, in a sentence.
 
     Example:
         >>> promise("anytime", 0.95)
@@ -367,7 +367,7 @@ def without_value(row: Compared, control: str) -> str:
 
 
 def _without_lift(row: Compared, control: str) -> str:
-    """Why a comparison that has bounds has no lift; "" if it has one."""
+    """Reason why a comparison that has bounds has no lift; "" if it has one."""
     if row.low is None or row.lift_low is not None:
         return ""
     name = control if (row.control or 0.0) <= 0 or (row.treatment or 0.0) > 0 else row.variant
@@ -375,7 +375,7 @@ def _without_lift(row: Compared, control: str) -> str:
 
 
 def open_sentence(row: Compared, control: str) -> str:
-    """Why a verdict is open, to be read beside its words, which are not repeated."""
+    """Say why a verdict is open, beside its words, which are not repeated."""
     clause = _open_clause(row, control)
     if row.open_reason == OpenReason.NO_VALUE:
         return f"{_NOTHING}: {clause}"
@@ -455,7 +455,7 @@ def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
 
 
 def outlook_text(row: Compared, precision: float) -> str:
-    """When the lift is known to a precision; empty if it is, or if no one can say."""
+    """Say when the lift is known to a precision; empty if it is, or if no one can say."""
     outlook, left = row.outlook, row.days_left
     if outlook is None or left == 0:
         return ""
@@ -472,7 +472,7 @@ def outlook_text(row: Compared, precision: float) -> str:
 
 
 def pace_text(new: float) -> str:
-    """How many new users come a day.
+    """Number of new users a day, in words.
 
     Example:
         >>> pace_text(51.4), pace_text(0.34)

@@ -141,7 +141,7 @@ def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
 
 
 def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | TextTable[GapValue]]:
-    """For each metric its gap in a sentence, and a table of the values."""
+    """Yield for each metric its gap in a sentence, and a table of the values."""
     for gap in gaps:
         yield f"{gap.metric} by {by}: {gap_text(gap)}"
         yield gap_table(gap, by)

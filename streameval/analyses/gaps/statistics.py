@@ -360,7 +360,7 @@ class _Pairs:
         return None if self._is_empty else self._largest(1.0)
 
     def extremes(self, values: int, *, highest: bool) -> BoolArray:
-        """Which values may be the lowest, or the highest; shape (values,)."""
+        """Mask of the values that may be the lowest, or the highest; shape (values,)."""
         possible = np.ones(values, np.bool_)
         if self._is_empty:
             return possible

@@ -1,4 +1,4 @@
-"""What a gap says in words."""
+"""Sentences about gaps."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What commands that evaluate share: options, errors, tables in the terminal."""
+"""Shared parts of commands that evaluate: options, errors, tables in the terminal."""

@@ -195,7 +195,7 @@ def _json_text(value: object) -> str:
 
 
 def command_text() -> dict[str, str]:
-    """When and by which command a report is made."""
+    """Time and command of a report."""
     now = datetime.now(UTC)
     command = shlex.join(["streameval", *sys.argv[1:]])
     return {"date": f"{now:%Y-%m-%d %H:%M} UTC", "command": command}

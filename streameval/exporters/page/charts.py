@@ -53,7 +53,7 @@ class ChartLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drawing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a script needs for one chart.
+    """Data of one chart for the script that draws it.
 
     Attributes:
         title: what is drawn.

@@ -1,4 +1,4 @@
-"""What a metric is, for readers: in a line, or its whole definition from its own docstring."""
+"""Definition of a metric for readers: in a line, or in full from its docstring."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def facts(metric: MetricDefinition) -> Iterator[tuple[str, str]]:
 
 
 def metric_summary(metric: Metric) -> str:
-    """What a metric is, and in which direction it is better."""
+    """Definition of a metric in a line, and the direction in which it is better."""
     sentences = [
         summary_of(metric).replace("`", ""),
         _DIRECTIONS[metric.definition.higher_is_better],

@@ -88,7 +88,7 @@ def document(
 def _values(
     snapshot: Snapshot | None, state: State, selection: Selection, age: str
 ) -> dict[str, Any]:
-    """What the templates of the page name."""
+    """Variables of the templates of the page."""
     part = None if snapshot is None or not snapshot.series else excerpt(snapshot, selection)
     source = "streameval" if snapshot is None else snapshot.source
     view = f"{selection.view}, " if selection.view else ""
@@ -184,7 +184,7 @@ def _when(seconds: float, now: float) -> str:
 
 
 def _alone(part: Excerpt) -> dict[str, Any]:
-    """What the view of one metric shows."""
+    """Variables of the view of one metric."""
     text = part.selection.view
     metric = next((metric for metric in part.rows if metric.text == text), None)
     if metric is None:

@@ -1,4 +1,4 @@
-"""What a reader of the page chose: the address, the form, and the series that they show."""
+"""Selection by a reader of the page: the address, the form, and the series that they show."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return f"?{urlencode(pairs)}" if pairs else "./"
 
     def includes(self, labels: Mapping[str, str], compared: Variants | None) -> bool:
-        """Whether it shows a slice with these labels, by its variant and its value of the segment.
+        """True if it shows a slice with these labels, by its variant and its value of the segment.
 
         `compared`: the comparison in the snapshot.
         """

@@ -52,7 +52,7 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
 
 
 def uncovered_partitions(stored: Sequence[StoredPartition], now: float) -> str | None:
-    """How many partitions have records that no checkpoint covers; None if none has."""
+    """Say how many partitions have records that no checkpoint covers; None if none has."""
     behind = [
         (entry.written_at, str(entry.log))
         for entry in stored

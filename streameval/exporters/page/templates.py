@@ -86,7 +86,7 @@ def number(value: float | None) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Without a break before a percent sign on a narrow screen."""
+    """Prevent a line break before a percent sign on a narrow screen."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
