@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from streameval.accumulator.event_checks import Advice
+from streameval.accumulator.event_checks import DataQualityWarning
 from streameval.accumulator.make_reading import LEVELS
 from streameval.accumulator.overlap import biases
 from streameval.accumulator.readings import readings_of
@@ -36,16 +36,16 @@ _ROUNDING: Final = 1e-9
 
 def cell_advice(
     table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
-) -> list[Advice | None]:
+) -> list[DataQualityWarning | None]:
     """For each cell, a warning if its lists or their values look wrong; otherwise None.
 
     `metrics`: those read from the table. `before`: lists counted before some statistic began.
     """
-    advices: list[Advice | None] = [None] * cells.size
+    advices: list[DataQualityWarning | None] = [None] * cells.size
     for at, out_of_range in _out_of_range(table, cells, metrics):
         advices[at] = out_of_range
     for at, sentence in _catalogue_mismatches(table, cells):
-        advices[at] = Advice(("catalogue",), sentence)
+        advices[at] = DataQualityWarning(("catalogue",), sentence)
     unshown = biases(table, cells)
     for kind, found in (
         ("scores", _unscored(table, cells, before)),
@@ -55,7 +55,7 @@ def cell_advice(
         for at, sentence in found:
             # The list of a ranker that was not shown has no scores, and may well have no hit.
             if unshown[at] is None:
-                advices[at] = Advice((kind,), sentence)
+                advices[at] = DataQualityWarning((kind,), sentence)
     return advices
 
 
@@ -77,7 +77,7 @@ def _has_range(metric: Metric) -> bool:
 
 def _out_of_range(
     table: Table, cells: IntArray, metrics: Iterable[Metric]
-) -> Iterator[tuple[int, Advice]]:
+) -> Iterator[tuple[int, DataQualityWarning]]:
     """Cells in which a metric leaves the range that it declares."""
     for metric in filter(_has_range, metrics):
         low, high = metric.definition.bounds
@@ -85,7 +85,10 @@ def _out_of_range(
         for at, reading in enumerate(readings_of(metric, table, cells)):
             if reading.defined and not low - slack <= reading.value <= high + slack:
                 text = f"{metric.text} is {reading.value:.6g}, outside {low:g} to {high:g}"
-                yield at, Advice(("range", metric), f"{text}, the range that it declares")
+                yield (
+                    at,
+                    DataQualityWarning(("range", metric), f"{text}, the range that it declares"),
+                )
 
 
 def _without_hit(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:

@@ -56,7 +56,7 @@ _MANY_UNKNOWN: Final = 0.2
 """Share of the items shown without an entry in an attribute from which there is a warning."""
 
 
-class Advice(NamedTuple):
+class DataQualityWarning(NamedTuple):
     """A warning about events.
 
     Attributes:
@@ -210,11 +210,11 @@ class EventChecks:
         advice = self.advice(metrics)
         return None if advice is None else advice.text
 
-    def advice(self, metrics: Iterable[Metric]) -> Advice | None:
+    def advice(self, metrics: Iterable[Metric]) -> DataQualityWarning | None:
         """The warning, with what it is about."""
         return next(self._advices([*metrics]), None)
 
-    def _advices(self, metrics: Sequence[Metric]) -> Iterator[Advice]:
+    def _advices(self, metrics: Sequence[Metric]) -> Iterator[DataQualityWarning]:
         counts = self._counts
         engaged, marks, aligned = counts["engaged"], counts["marks"], counts["aligned"]
         for what, others in ((_INTEGERS, "words"), (_WORDS, "integers")):
@@ -224,39 +224,39 @@ class EventChecks:
                     f"interactions use the same ids? The lists have only {what}, and their "
                     f"interactions only {others}"
                 )
-                yield Advice(("ids",), text)
+                yield DataQualityWarning(("ids",), text)
         if self._nearly(marks, engaged, _FEWEST_MARKS if aligned == marks else _FEWEST):
             text = (
                 f"{marks:,} of {engaged:,} interactions are only 0 and 1, and their lists have "
                 "other items: are they marks? Give the ids of the items chosen"
             )
-            yield Advice(("marks",), text)
+            yield DataQualityWarning(("marks",), text)
         both = self._both.most_common(1) if engaged >= _FEWEST else []
         for item, count in both if len(self._items) >= _FEWEST_ITEMS else ():
             if count >= _NEARLY_ALL * engaged or self._padded[item] >= _PADDED * engaged:
                 where = f"is in {count:,} of {engaged:,} lists and in their interactions"
                 which = "an item" if are_hidden() else f"item {item!r}"
                 text = f"{which} {where}: is it padding? End lists with -1"
-                yield Advice(("padding", item), text)
+                yield DataQualityWarning(("padding", item), text)
         if self._nearly(counts["short"], engaged) and not self._are_cut_lists():
             text = (
                 f"{counts['short']:,} of {engaged:,} lists are shorter than their interactions: "
                 "are recommendations and interactions swapped?"
             )
-            yield Advice(("swapped",), text)
+            yield DataQualityWarning(("swapped",), text)
         if self._nearly(counts["same rank"], counts["ranked"]):
             text = (
                 f"{counts['same rank']:,} of {counts['ranked']:,} lists have all items at one "
                 "position: do positions hold ranks?"
             )
-            yield Advice(("positions",), text)
+            yield DataQualityWarning(("positions",), text)
         if counts["no chances"] and any(m.definition.name in _OF_CHANCES for m in metrics):
             text = (
                 f"{counts['no chances']:,} of {counts['scored']:,} lists have scores outside 0 to "
                 "1, which log_loss and expected_calibration_error take as probabilities: convert "
                 "them, for example with a sigmoid"
             )
-            yield Advice(("chances",), text)
+            yield DataQualityWarning(("chances",), text)
         unknown = counts["unpopular"] if self.lists >= _FEWEST else 0
         by_popularity = any("popularity" in metric.definition.inputs for metric in metrics)
         if by_popularity and unknown and unknown == counts["rated"]:
@@ -264,7 +264,7 @@ class EventChecks:
                 f"none of {unknown:,} items shown has a popularity: do lists and popularity use "
                 "the same ids?"
             )
-            yield Advice(("popularity",), text)
+            yield DataQualityWarning(("popularity",), text)
         shares = self.unknown_items if self.lists >= _FEWEST else {}
         for name in sorted({name for metric in metrics for name in metric.attributes_read}):
             if shares.get(name, 0.0) > _MANY_UNKNOWN:
@@ -272,22 +272,22 @@ class EventChecks:
                     f"{shares[name]:.0%} of the items shown are not in the attribute {name}: do "
                     "lists and attribute use the same ids, and is its table up to date?"
                 )
-                yield Advice(("attribute", name), text)
+                yield DataQualityWarning(("attribute", name), text)
         if (missing := self._missing_types()) is not None:
-            yield Advice(("types",), missing)
+            yield DataQualityWarning(("types",), missing)
         if self._hidden_losses:
             text = (
                 f"lists with gains above and below 0 for one item: {self._hidden_losses:,}; the "
                 'largest gain counts, and combine = "sum" subtracts the losses'
             )
-            yield Advice(("hidden losses",), text)
+            yield DataQualityWarning(("hidden losses",), text)
         without = sorted({metric.name for metric in metrics if metric.leaves_out_losses})
         if counts["losses"] and without:
             text = (
                 f"{counts['losses']:,} of {counts['gains']:,} gains are below 0: "
                 f"{' and '.join(without)} leaves them out, value_per_list subtracts them"
             )
-            yield Advice(("losses",), text)
+            yield DataQualityWarning(("losses",), text)
 
     def _nearly(self, few: int, many: int, fewest: int = _FEWEST) -> bool:
         return many >= fewest and few >= _NEARLY_ALL * many

@@ -150,8 +150,8 @@ def _read(source: Source, config: Config, joins: _ListenedJoins) -> None:
     try:
         for _ in ingest_records(source, ingest):
             status = source.status
-            if time.monotonic() > deadline and status.trouble not in {None, reported}:
-                reported = status.trouble
+            if time.monotonic() > deadline and status.problem not in {None, reported}:
+                reported = status.problem
                 report(str(reported))
             if config.source.has_topics and status.joined:
                 ends = ends or status.ends

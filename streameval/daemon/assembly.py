@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 import msgspec
 
+from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
 from streameval.checkpoints.dead_letters.queue import dead_letters_of, dead_topics
-from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings, is_url
 from streameval.checkpoints.storage import try_folder

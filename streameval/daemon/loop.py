@@ -119,7 +119,7 @@ class Loop:
         wait = 0.0 if self._parts.ingest.unfinished else min(_MAX_POLL, self._reader.due_in)
         batches = self._poll(wait)
         status = self._parts.source.status
-        self._ready = self._ready or (status.joined and status.trouble is None)
+        self._ready = self._ready or (status.joined and status.problem is None)
         for group in self._parts.ingest.groups(batches):
             self._parts.owner.apply(*group)
             self._parts.pulse.beat()
@@ -163,7 +163,7 @@ class Loop:
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.trouble or self._paused or owner.failure or source.advice,
+                trouble=source.problem or self._paused or owner.failure or source.warning,
                 checkpoint=owner.health,
                 dead_lettered=None if parts.dead_letters is None else parts.dead_letters.written,
                 recoveries=source.recoveries,
@@ -222,9 +222,9 @@ class Loop:
     def _log_events(self) -> None:
         self._log_checkpoints()
         status = self._parts.source.status
-        self._trouble.observe(status.trouble)
-        if status.advice is not None:
-            self._advice.observe({("source", status.advice): {"advice": status.advice}})
+        self._trouble.observe(status.problem)
+        if status.warning is not None:
+            self._advice.observe({("source", status.warning): {"advice": status.warning}})
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 
@@ -397,7 +397,7 @@ class JoinDriver:
         proposed, expected, ends = state.proposed, state.logs.expected, source.ends
         is_ready = all(log in ends and expected[log] >= offset for log, offset in proposed.items())
         # While the source does not answer, a log may have records that are not known yet.
-        if is_ready and source.trouble is None:
+        if is_ready and source.problem is None:
             state.accept(
                 [log for log, offset in proposed.items() if ends[log] <= expected[log] == offset]
             )
@@ -407,7 +407,7 @@ class JoinDriver:
         now = self._clock()
         offset, since = self._seen.setdefault(log, (expected, now))
         source = self._parts.source.status
-        if offset != expected or source.trouble is not None:
+        if offset != expected or source.problem is not None:
             self._seen[log] = expected, now
             return False
         end = source.ends.get(log)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.accumulator.count_checks import cell_advice
-from streameval.accumulator.event_checks import Advice
+from streameval.accumulator.event_checks import DataQualityWarning
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of, statistic_names
 from streameval.accumulator.table import Table
@@ -94,8 +94,8 @@ class ReadingClock:
         before = self.ahead
         self.ahead = {log: clock - wall for log, clock in counts.clocks.items() if clock > latest}
         self.jumps += len(self.ahead.keys() - before.keys())
-        known = counts.clocks.values() or [counts.clock]
-        self.time = max(wall if clock > latest else clock for clock in known)
+        clocks = counts.clocks.values() or [counts.clock]
+        self.time = max(wall if clock > latest else clock for clock in clocks)
 
     def warning(self) -> str | None:
         """A warning about the log that is ahead most, or None."""
@@ -117,13 +117,13 @@ class _WindowReadings(NamedTuple):
     Attributes:
         table: the counts; the same object until they change.
         since: event time from which on each metric is complete, seconds; None if it always was.
-        advice: label values and a warning about their events.
+        warning: label values, and a warning about their events.
     """
 
     table: Table
     since: tuple[float | None, ...]
     rows: Mapping[int, Sequence[Series]]
-    advice: tuple[Labels, Advice] | None
+    warning: tuple[Labels, DataQualityWarning] | None
 
 
 class SnapshotCapture:
@@ -203,7 +203,7 @@ class SnapshotCapture:
         )
         self.version += 1
         unmatched = [entry for entry in status.unmatched if not self._is_counted(entry)]
-        advice = self._advice_on(counts, status.health, unmatched)
+        warning = self._most_urgent_warning(counts, status.health, unmatched)
         return Snapshot(
             version=self.version,
             taken_at=now,
@@ -212,10 +212,10 @@ class SnapshotCapture:
             families=self._families,
             series=series,
             health=msgspec.structs.replace(
-                self._health(counts, status, advice),
+                self._health(counts, status, warning),
                 unmatched={entry.key: entry.text for entry in unmatched},
             ),
-            about=() if advice is None else advice.about,
+            about=() if warning is None else warning.about,
             counted=self._counted(status.counted, idle),
             stored=status.stored,
             past=self._history.take(now, clock, series),
@@ -275,7 +275,10 @@ class SnapshotCapture:
         cached = self._reads.get((index, window))
         if cached is None or cached.table is not table or cached.since != since:
             cached = _WindowReadings(
-                table, since, self._rows(index, window, table, since), _advice(view, table, since)
+                table,
+                since,
+                self._rows(index, window, table, since),
+                _first_warning(view, table, since),
             )
             self._reads[index, window] = cached
         return cached
@@ -322,16 +325,16 @@ class SnapshotCapture:
                 return value in values if value is not None else values > {MISSING_LABEL}
         return False
 
-    def _advice_on(
+    def _most_urgent_warning(
         self, counts: IngestCopy, health: Health, unmatched: Sequence[Unmatched]
-    ) -> Advice | None:
-        """The most urgent advice; None if the process itself is in trouble."""
+    ) -> DataQualityWarning | None:
+        """The most urgent warning; None if the process itself has a problem."""
         if health.trouble:
             return None
         if unmatched:
             # A wrong name is the cause of other warnings.
             keys = ("unmatched", *(entry.key for entry in unmatched))
-            return Advice(keys, " ".join(entry.text for entry in unmatched))
+            return DataQualityWarning(keys, " ".join(entry.text for entry in unmatched))
         warnings: list[tuple[tuple[object, ...], str | None]] = [
             (("clock",), self._clock.warning()),
             (("records",), counts.tally.warning()),
@@ -350,14 +353,14 @@ class SnapshotCapture:
         warnings.append((("unit",), self._unit_warning(max(clocks)) if clocks else None))
         for about, text in warnings:
             if text is not None:
-                return Advice(about, text)
+                return DataQualityWarning(about, text)
         for (index, _), read in self._reads.items():
-            if read.advice is not None:
-                labels, advice = read.advice
+            if read.warning is not None:
+                labels, warning = read.warning
                 pairs = zip(self._families[index].label_names, labels, strict=True)
                 slice_ = ", ".join(f"{name}={value}" for name, value in pairs)
-                text = f"{slice_}: {advice.text}" if slice_ else advice.text
-                return Advice((index, labels, *advice.about), text)
+                text = f"{slice_}: {warning.text}" if slice_ else warning.text
+                return DataQualityWarning((index, labels, *warning.about), text)
         return counts.event_checks.advice(
             metric for view in self._views for metric in view.spec.metrics
         )
@@ -376,7 +379,9 @@ class SnapshotCapture:
                     )
         return sentences
 
-    def _health(self, counts: IngestCopy, status: RuntimeStatus, advice: Advice | None) -> Health:
+    def _health(
+        self, counts: IngestCopy, status: RuntimeStatus, warning: DataQualityWarning | None
+    ) -> Health:
         tally = counts.tally
         folded = self._folded_labels()
         timed = any(log.clock is not None for log in counts.progress.values())
@@ -400,7 +405,7 @@ class SnapshotCapture:
                 for log, read in sorted(counts.progress.items())
                 for end in (status.ends.get(log),)
             ),
-            trouble=status.health.trouble or (None if advice is None else advice.text),
+            trouble=status.health.trouble or (None if warning is None else warning.text),
             late=tally.late if timed else None,
             future=tally.future if timed else None,
             clock_jumps=self._clock.jumps if timed else None,
@@ -444,13 +449,13 @@ def _complete_since(
     return max(moments) / SECOND if moments else None
 
 
-def _advice(
+def _first_warning(
     view: FamilyView, table: Table, since: Sequence[float | None]
-) -> tuple[Labels, Advice] | None:
+) -> tuple[Labels, DataQualityWarning] | None:
     slices = view.slices(table)
     # How many lists are older than a new statistic is not known, so none may count against it.
     before = 0 if all(moment is None for moment in since) else table.lists(slices)
     advised = zip(
         slices.tolist(), cell_advice(table, slices, view.spec.metrics, before), strict=True
     )
-    return next(((view.labels(number), advice) for number, advice in advised if advice), None)
+    return next(((view.labels(number), warning) for number, warning in advised if warning), None)

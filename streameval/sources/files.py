@@ -184,7 +184,7 @@ class FilesSource:
             finished=self._finished,
             ended=self._ends.keys(),
             ends=self._ends,
-            advice=" ".join(self._unfinished) or None,
+            warning=" ".join(self._unfinished) or None,
         )
 
     @property
@@ -244,7 +244,7 @@ class FilesSource:
                 return batches
 
     def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
-        """None: there is no trouble to report."""
+        """None: there is no problem to report."""
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Pause these files until the next call."""

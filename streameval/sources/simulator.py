@@ -265,7 +265,7 @@ class SimulatorSource:
         """Ignored: all partitions advance together."""
 
     def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
-        """None: there is no trouble to report."""
+        """None: there is no problem to report."""
 
     def close(self) -> None:
         """Nothing to close."""

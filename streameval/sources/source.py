@@ -25,8 +25,8 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
         finished: whether no more records can come (the end of files); never for live sources.
         ended: partitions that have ended: all records were delivered and no more can come (files).
         ends: partition -> offset after its last record, as last known; may be empty.
-        trouble: one sentence while the source cannot be reached, else None.
-        advice: sentences about what was read, or left, that need attention; None without.
+        problem: one sentence while the source cannot be reached, else None.
+        warning: sentences about what was read, or left, that need attention; None without.
         recoveries: number of recoveries from stalled reading, by remedy.
         connection_failures: number of failed connections since `open`, by reason.
     """
@@ -35,8 +35,8 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False
     ended: Collection[Partition] = ()
     ends: Mapping[Partition, int] = {}
-    trouble: str | None = None
-    advice: str | None = None
+    problem: str | None = None
+    warning: str | None = None
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
 
@@ -87,7 +87,7 @@ class Source(Protocol):
 
     @property
     def status(self) -> SourceStatus:
-        """Progress, ends and trouble as of now; asking takes no time."""
+        """The current progress, ends and problem; takes no time."""
 
     def open(self, owner: PartitionOwner) -> None:
         """Start; `poll` then assigns partitions to the owner, delivers records, and revokes.
@@ -99,7 +99,7 @@ class Source(Protocol):
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """Available records, at most one batch per partition; waits up to `seconds` for the first.
 
-        The result is empty if nothing arrives in time. Temporary trouble (an unreachable broker)
+        The result is empty if nothing arrives in time. A temporary problem (an unreachable broker)
         is reported by `status` and not raised.
 
         Raises:

@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
 _DISK = ("streameval.checkpoints.storage", "Disk")
 _GROUP = ("streameval.sources.kafka.source", "KafkaSource")
-_CHECKPOINTER = ("streameval.checkpoints.owners", "Checkpointer")
+_CHECKPOINTER = ("streameval.checkpoints.checkpointer", "Checkpointer")
 _LETTERS = ("streameval.checkpoints.dead_letters.topic", "DeadLetterTopics")
 _SCHEDULER = ("streameval.checkpoints.scheduler", "CheckpointScheduler")
 _ROUND = ".round"

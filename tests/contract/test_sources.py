@@ -273,7 +273,7 @@ def test_every_record_comes_once_in_order_and_up_to_the_ends(content: Content) -
         assert source.status.ends == content.ends == _positions(batches)
         assert source.name
         assert source.cluster
-        assert source.status.trouble is None
+        assert source.status.problem is None
     assert _records(batches) == content.records
     for partition in content.records:
         mine = [batch for batch in batches if batch.partition == partition]

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.format import ROUNDS, Shard
-from streameval.checkpoints.owners import Checkpointer
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import Disk, Folder

@@ -86,7 +86,7 @@ class Script:
     @property
     def status(self) -> SourceStatus:
         ends = {HERE: self._offset}
-        return SourceStatus(joined=True, ended=self.ended, ends=ends, trouble=self.trouble)
+        return SourceStatus(joined=True, ended=self.ended, ends=ends, problem=self.trouble)
 
     def close(self) -> None:
         self.closed = True

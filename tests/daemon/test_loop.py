@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.checkpoints.checkpointer import MemoryOnly
 from streameval.checkpoints.dead_letters.queue import Queue
-from streameval.checkpoints.owners import MemoryOnly
 from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
 from streameval.config.options import DeadLetterOptions, StateOptions

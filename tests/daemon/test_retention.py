@@ -38,7 +38,7 @@ def _counting(config: Config) -> Iterator[Assembly]:
 def _turn_until(parts: Assembly, condition: Callable[[], bool]) -> None:
     deadline = monotonic() + PATIENCE
     while not condition():
-        assert monotonic() < deadline, parts.source.status.trouble
+        assert monotonic() < deadline, parts.source.status.problem
         for batch in parts.source.poll(0.1):
             parts.owner.apply(batch)
 

@@ -11,8 +11,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.format import digest_of
-from streameval.checkpoints.owners import Checkpointer
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from streameval.checkpoints.checkpointer import MemoryOnly, split
 from streameval.checkpoints.format import CheckpointDraft, Shard
-from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import DeadLetter, Identity

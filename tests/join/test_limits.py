@@ -166,7 +166,7 @@ class Driven:
 
     @property
     def status(self) -> SourceStatus:
-        return SourceStatus(joined=True, ends=self.ends, trouble=self.trouble)
+        return SourceStatus(joined=True, ends=self.ends, problem=self.trouble)
 
 
 def test_a_join_without_a_timeout_says_for_which_log_it_waits_and_since_when(

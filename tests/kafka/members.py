@@ -109,5 +109,5 @@ def until(condition: Callable[[], bool], *members: Reading, seconds: float = _ST
                     (member.told.happened, member.told.positions, member.source)
                     for member in members
                 ]
-                raise TimeoutError([(*told, source.status.trouble) for *told, source in states])
+                raise TimeoutError([(*told, source.status.problem) for *told, source in states])
             list(pool.map(lambda member: member.step(seconds), members))

@@ -256,16 +256,16 @@ def test_a_group_that_waits_for_another_member_is_trouble_and_not_the_broker(
     with reading(options(broker, topic, group=topic)) as a:
         until(lambda: bool(a.told.held), a)
         with reading(options(broker, topic, group=topic)) as b:
-            until(lambda: f"join group {topic!r}" in (b.source.status.trouble or ""), b)
+            until(lambda: f"join group {topic!r}" in (b.source.status.problem or ""), b)
             until(lambda: b.source.status.joined, a, b)
-            assert b.source.status.trouble is None
+            assert b.source.status.problem is None
 
 
 @on_each_client_at_night
 def test_a_group_without_a_topic_counts_as_joined(broker: Broker) -> None:
     with reading(options(broker, "not-there", group="nothing")) as a:
         until(lambda: a.source.status.joined, a)
-        assert "not-there" in (a.source.status.trouble or "")
+        assert "not-there" in (a.source.status.problem or "")
         assert a.told.happened == []
 
 
@@ -276,13 +276,13 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
     with reading(options(broker, topic, group=topic)) as a:
         until(lambda: a.told.values == FOUR, a)
         broker.stop()
-        until(lambda: a.source.status.trouble is not None, a)
+        until(lambda: a.source.status.problem is not None, a)
         said = a.source.commit(a.told.positions)
         assert said is None or str(said).startswith("the commit to Kafka failed")
         broker.start()
         fill(broker, topic, {0: [b"new"]})
         until(lambda: a.told.values == {**FOUR, 0: [*FOUR[0], b"new"]}, a)
-        until(lambda: a.source.status.trouble is None, a)
+        until(lambda: a.source.status.problem is None, a)
         # A commit in the background is refused at the next one.
         positions = {p: a.told.positions[p] for p in a.told.held}
         until(lambda: a.source.commit(positions) is None, a)

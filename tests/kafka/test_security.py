@@ -71,9 +71,9 @@ def test_an_invalid_security_setting_is_named(safe: Secured, name: str) -> None:
     table = options(safe.addresses[port], "topic", **_settings(safe, protocol, wrong))
     with opened(table) as source:
         awaited(source, says)
-        assert source.status.trouble is not None
-        assert source.status.trouble.endswith("; still trying.")
-        assert safe.addresses[port] in source.status.trouble
+        assert source.status.problem is not None
+        assert source.status.problem.endswith("; still trying.")
+        assert safe.addresses[port] in source.status.problem
         assert _counted(source) == {reason}
 
 
@@ -94,9 +94,9 @@ def test_a_wrong_password_is_one_sentence_each_time_however_slow_the_first_attem
         said: list[str | None] = []
         with opened(options(address, "topic", **wrong)) as source:
             while not any(source.status.connection_failures.values()):
-                said.append(source.status.trouble)
+                said.append(source.status.problem)
                 source.poll(0.05)
-            said.append(source.status.trouble)
+            said.append(source.status.problem)
             assert _counted(source) == {"authentication"}
         assert list(dict.fromkeys(said)) == [
             f"connecting to Kafka at {address}.",
@@ -132,8 +132,8 @@ def test_missing_permission_for_the_group_is_reported(safe: Secured) -> None:
         source.open(Positions())
         awaited(source, "GroupAuthorizationFailedError")
         source.poll(0.1)
-        assert "GroupAuthorizationFailedError" in (source.status.trouble or "")
-        assert "; allow this user to read the topics" in (source.status.trouble or "")
+        assert "GroupAuthorizationFailedError" in (source.status.problem or "")
+        assert "; allow this user to read the topics" in (source.status.problem or "")
 
 
 @on_each_client_at_night

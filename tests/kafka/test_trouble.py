@@ -70,7 +70,7 @@ def test_a_broker_that_starts_later_is_waited_for(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b"]})
     broker.stop()
     with opened(options(broker, topic)) as source:
-        assert source.status.trouble is not None
+        assert source.status.problem is not None
         awaited(source, f"cannot reach Kafka at {broker.bootstrap_servers}: connection refused")
         broker.start()
         assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"a", b"b"]}
@@ -231,7 +231,7 @@ def _open_sockets() -> int:
 def test_a_topic_that_may_not_be_read_comes_with_a_remedy() -> None:
     why = {"events": "TopicAuthorizationFailedError"}
     topics = Topics(partitions=(), identities={}, missing=(), refused=why)
-    assert topics.trouble == (
+    assert topics.problem == (
         "Kafka does not describe topic 'events' (TopicAuthorizationFailedError); allow this user "
         "to read it; still trying."
     )

@@ -142,7 +142,7 @@ def drained(source: Source, count: int) -> list[RecordBatch]:
     deadline = time.monotonic() + PATIENCE
     while sum(len(batch.values) for batch in batches) < count:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{count} records awaited, have {batches}; {source.status.trouble}")
+            raise TimeoutError(f"{count} records awaited, have {batches}; {source.status.problem}")
         batches += source.poll(0.2)
     return batches
 
@@ -162,9 +162,9 @@ def awaited(source: Source, text: str | None) -> None:
         TimeoutError: it never does.
     """
     deadline = time.monotonic() + PATIENCE
-    while not (_says(source.status.trouble, text) and (text is not None or source.status.joined)):
+    while not (_says(source.status.problem, text) and (text is not None or source.status.joined)):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{text!r} awaited, trouble is {source.status.trouble!r}")
+            raise TimeoutError(f"{text!r} awaited, trouble is {source.status.problem!r}")
         assert not [batch for batch in source.poll(0.1) if batch.values]
 
 

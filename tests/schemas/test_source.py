@@ -71,7 +71,7 @@ def test_while_the_registry_is_away_only_records_that_need_it_wait(
         fill(broker, topic, {0: [framed(known, b"1"), *late], 1: [framed(known, b"4")]})
         batches += drained(source, 2)
         awaited(source, f"schema {new} is needed; {first} wait for it; still trying.")
-        trouble = str(source.status.trouble)
+        trouble = str(source.status.problem)
         assert trouble.startswith(f"the schema registry at {registry.url}: it cannot be reached (")
         assert source.status.connection_failures["schema_registry"] > 0
         fill(broker, plain, {0: [b"7"]})
@@ -100,7 +100,7 @@ def test_records_that_wait_go_to_the_next_owner_of_their_partition(
     fill(broker, topic, values)
     mine = options_of(broker, topic, group=topic)
     with closing(stage.schemas), closing(other.schemas), reading(mine, stage.schemas) as a:
-        until(lambda: f"{topic}[1] wait for it" in str(a.source.status.trouble), a)
+        until(lambda: f"{topic}[1] wait for it" in str(a.source.status.problem), a)
         with reading(mine, other.schemas) as b:
             until(lambda: len(a.numbers) == len(b.numbers) == 1, a, b)
             assert a.told.values == b.told.values == {}
@@ -122,7 +122,7 @@ def test_a_partition_that_waits_has_not_stalled(
     registry.stop()
     mine = options_of(broker, topic, group=topic)
     with closing(stage.schemas), reading(mine, stage.schemas, stall_seconds=0.01) as a:
-        until(lambda: "wait for it" in str(a.source.status.trouble), a)
+        until(lambda: "wait for it" in str(a.source.status.problem), a)
         for _ in range(50):
             a.step(0.0)
         assert a.source.status.recoveries == {"seek": 0, "rejoin": 0}

@@ -136,8 +136,8 @@ def connect(kind: Any, config: Mapping[str, Any]) -> Any:
 
 def connect_watched(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
     """As `connect`; also returns the client's connections, which have the cluster's metadata."""
-    # Its own log has ten lines a second while a broker is unreachable; `Source.trouble` has what
-    # users need. A level set for it is kept.
+    # The client logs ten lines a second while a broker is unreachable; users find the reason in
+    # `SourceStatus.problem`. A level that was set for its logger stays.
     log = logging.getLogger("kafka")
     log.setLevel(log.level or _SILENT)
     made: list[tuple[Any, Connections]] = []
@@ -177,7 +177,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     operations: Mapping[str, Collection[str]] = {}
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """One sentence while not all topics can be read, else None."""
         if self.missing:
             names = " and ".join(map(repr, self.missing))
@@ -306,14 +306,14 @@ class Cluster:
 class ClusterMonitor:
     """A thread that queries the cluster once a second over a separate connection.
 
-    The source learns of end offsets, new partitions and trouble without waiting for an answer. Each
-    attribute except the counts is replaced as a whole, never changed in place.
+    The source learns of end offsets, new partitions and problems without waiting for an answer.
+    Each attribute except the counts is replaced, never changed in place.
 
     Attributes:
         partitions: all partitions seen so far.
         first: the partitions at the first answer.
         ends: partition -> offset after its last committed record, as last known.
-        trouble: one sentence while the cluster cannot be read completely, else None.
+        problem: one sentence while the cluster cannot be read completely, else None.
         failure: an error that waiting will not fix, else None.
     """
 
@@ -332,7 +332,7 @@ class ClusterMonitor:
         self.first: frozenset[Partition] = frozenset()
         self.ends: Mapping[Partition, int] = {}
         self.answers = False
-        self.trouble: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
+        self.problem: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
         self.failures: dict[str, int] = dict.fromkeys(REASONS, 0)
         self.failure: SourceError | None = None
 
@@ -380,7 +380,7 @@ class ClusterMonitor:
                 self._patient = True
                 return
             self.failures[failure.reason] += 1
-            self.trouble = f"{failure}; still trying."
+            self.problem = f"{failure}; still trying."
 
     def _refresh(self) -> None:
         if self._cluster is None:
@@ -399,7 +399,7 @@ class ClusterMonitor:
             self.first = frozenset(topics.partitions)
         if not self.partitions.issuperset(topics.partitions):
             self.partitions |= frozenset(topics.partitions)
-        self.trouble = topics.trouble
+        self.problem = topics.problem
         self.ready = self.answers = True
         if self.partitions:
             self._found.set()

@@ -103,7 +103,7 @@ class ConfluentConsumer:
         self._closed = False
         self._failure: errors.KafkaError | None = None
         self._fatal: errors.KafkaError | None = None
-        self._trouble: tuple[float, errors.KafkaError] | None = None
+        self._last_error: tuple[float, errors.KafkaError] | None = None
         self._sent: Mapping[Partition, int] = {}
         self._answer: KafkaError | Literal["accepted"] | None = None
         self._settings = {**settings, "on_commit": self._committed, "logger": _CLIENT_LOG}
@@ -131,16 +131,16 @@ class ConfluentConsumer:
             messages += self._consumed(self._most - 1, 0.0)
         if generation != self._generation:
             # After a rebalance everything is revoked or held; older messages must not be delivered.
-            self._trouble = None
+            self._last_error = None
             failed = [message for message in messages if message.error() is not None]
             messages = [message for message in failed if message.error().name() == _FATAL]
         batches = self._batches(messages, positions)
-        if not batches and self._trouble is not None:
+        if not batches and self._last_error is not None:
             # The client reports an error once per attempt, and attempts take seconds.
-            since, error = self._trouble
+            since, error = self._last_error
             if time.monotonic() - since < _ATTEMPT_SECONDS:
                 raise error
-            self._trouble = None
+            self._last_error = None
         return batches
 
     def hold(self, partitions: Sequence[Partition]) -> None:  # noqa: ARG002  always all of them
@@ -176,7 +176,7 @@ class ConfluentConsumer:
         """See `Consumer`; the client itself waits, until its session ends at the latest."""
         if wait:
             if not self._monitor.answers:
-                raise errors.KafkaConnectionError(str(self._monitor.trouble).rstrip("."))
+                raise errors.KafkaConnectionError(str(self._monitor.problem).rstrip("."))
             refusal = _first_error(None, self._send(offsets, asynchronous=False))
             if refusal is not None:
                 raise _commit_refusal(_translate(refusal))
@@ -311,7 +311,7 @@ class ConfluentConsumer:
                 {Partition(message.topic(), message.partition()): message.offset()}
             )
         if permanent_error(failure) is None:
-            self._trouble = (time.monotonic(), failure)
+            self._last_error = (time.monotonic(), failure)
             return True
         self._failure = failure
         return False

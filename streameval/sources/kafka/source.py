@@ -57,14 +57,14 @@ _POLL_INTERVAL_MS: Final = 300_000
 _BUDGET_SHARE: Final = 0.2
 
 _JOIN_SECONDS: Final = 10.0
-"""Seconds after which joining the group counts as trouble; usually it takes at most 3."""
+"""Seconds after which joining the group is reported as a problem; usually it takes at most 3."""
 
 STALL_SECONDS: Final = 60.0
 """Without progress for so long, although records wait, the client is restarted: brokers answer
 within 30 s, and a fetch that is slower has failed."""
 
 _NAMED: Final = 5
-"""Most waiting partitions that `trouble` lists."""
+"""Most waiting partitions that `problem` lists."""
 
 _REGISTRY: Final[Reason] = "schema_registry"
 
@@ -127,7 +127,7 @@ class KafkaSource:
 
     @property
     def status(self) -> SourceStatus:
-        """Ends at most a second old; trouble even if only some records cannot be read.
+        """Ends at most a second old; a problem even if only some records cannot be read.
 
         A topic has no end. Recoveries are those of the watchdog: "seek", "rejoin".
         """
@@ -137,17 +137,17 @@ class KafkaSource:
         return SourceStatus(
             joined=self._joined,
             ends=self._monitor.ends,
-            trouble=self._monitor.trouble
+            problem=self._monitor.problem
             or self._retrying
-            or self._schema_trouble
-            or self._join_trouble,
+            or self._schema_problem
+            or self._join_problem,
             recoveries=dict(self._recoveries),
             connection_failures=failures,
         )
 
     @property
-    def _join_trouble(self) -> str | None:
-        """Why joining the group takes long, although the broker answers; else None."""
+    def _join_problem(self) -> str | None:
+        """The reason why joining the group takes long, although the broker answers; else None."""
         if self._joined or time.monotonic() - self._joining_since < _JOIN_SECONDS:
             return None
         return (
@@ -156,8 +156,8 @@ class KafkaSource:
         )
 
     @property
-    def _schema_trouble(self) -> str | None:
-        """Which partitions wait for schemas, and why; or why the registry never answered."""
+    def _schema_problem(self) -> str | None:
+        """The partitions that wait for schemas, and why; or why the registry never answered."""
         if not self._waiting:
             return None if self._silence is None else f"{self._silence}; still trying."
         waiting = [str(partition) for partition in sorted(self._waiting)]
@@ -282,7 +282,7 @@ class KafkaSource:
             if missing is not None and not missing:
                 raise
             if missing:
-                # `trouble` names them; the group assigns again once they are created.
+                # `problem` names them; the group assigns again once they are created.
                 member.start(())
             return []
         self._joined = True
@@ -349,7 +349,7 @@ class KafkaSource:
         self._leave()
 
     def _attempt(self, request: Callable[[], T], seconds: float) -> T | None:
-        """The result of a request; None after a temporary error, which `trouble` describes."""
+        """The result of a request; None after a temporary error, which `problem` describes."""
         try:
             answer = request()
         except SETTINGS_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Owners of the assigned partitions, with checkpoints and without."""
+"""The owner of assigned partitions: `Checkpointer`, or `MemoryOnly` without checkpoints."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class Checkpointer:
         return events
 
     def _finished(self, partitions: Sequence[Partition]) -> list[PartitionCheckpoints]:
-        """The checkpoints of partitions that end here, after their last lists."""
+        """Close the last lists; returns the checkpoints of these partitions."""
         # Lists that close now may make dead letters, which come before the checkpoint.
         self._ingest.finish()
         send_dead_letters(self._ingest, self._dead_letters)
@@ -302,7 +302,7 @@ class Checkpointer:
                 raise
             plan = planner.plan(plan.assignment)
             return self._load(planner, plan, listing, once_more=False)
-        checkpoints = self._own(plan)
+        checkpoints = self._register(plan)
         if other_inputs is not None:
             fields = {"partition": str(plan.shard), "problem": other_inputs}
             event = "metrics of other inputs start over"
@@ -335,10 +335,10 @@ class Checkpointer:
             )
             self._log_events.append(LogEvent("warning", event, plan.restart))
         self._ingest.begin(plan.assignment.partition, plan.offsets)
-        self._own(plan)
+        self._register(plan)
         return plan
 
-    def _own(self, plan: RestorePlan) -> PartitionCheckpoints:
+    def _register(self, plan: RestorePlan) -> PartitionCheckpoints:
         checkpoints = PartitionCheckpoints(plan, self._ingest, self._evidence)
         self._owned[checkpoints.partition] = checkpoints
         if checkpoints.position >= checkpoints.counted:
