@@ -48,7 +48,7 @@ from streameval.statistics.intervals import (
     Kind,
     check_method,
 )
-from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.limits import MAX_ITEMS
 
 if TYPE_CHECKING:
     from streameval.accumulator import codec, count_checks, following, reading_intervals, readings

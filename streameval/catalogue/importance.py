@@ -9,7 +9,7 @@ from operator import mul
 from sys import float_info
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
-from streameval.catalogue.rows import indices_by_rank
+from streameval.catalogue.ranked_items import indices_by_rank
 from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.events.errors import InvalidEventError

@@ -15,8 +15,8 @@ from streameval.catalogue.context import Catalog
 from streameval.catalogue.cumulative_gain import Discount, Gain, discount, gain_value, ideal
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import Definition
+from streameval.catalogue.ranked_items import Short, confusion
 from streameval.catalogue.reading import Bounded
-from streameval.catalogue.rows import Short, confusion
 from streameval.catalogue.signature import Span, fields_of
 from streameval.events import LARGEST_RANK, Event, Id
 from streameval.events.errors import UndefinedMetricError

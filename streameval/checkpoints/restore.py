@@ -19,7 +19,7 @@ from streameval.decoding.fields import MAX_HISTORY
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META, tally_in
-from streameval.engine.stored import StoredStates
+from streameval.engine.stored_states import StoredStates
 from streameval.engine.windows.times import span_text
 from streameval.events.errors import StateVersionError
 from streameval.events.records import Assignment, Partition

@@ -10,7 +10,7 @@ def run_command() -> NoReturn:
     """Run one command and end the process: 0 done, 1 failed at run time, 2 wrong usage."""
     try:
         from streameval.cli.app import status  # noqa: PLC0415  worker processes need no app
-        from streameval.evaluation.shell.errors import prepare_streams  # noqa: PLC0415  nor streams
+        from streameval.evaluation.shell.exits import prepare_streams  # noqa: PLC0415  nor streams
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "streameval":
             raise

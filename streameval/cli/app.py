@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from streameval.evaluation.options import lines_for_command
-from streameval.evaluation.shell.errors import (
+from streameval.evaluation.arguments import lines_for_command
+from streameval.evaluation.shell.exits import (
     DONE,
     FAILED,
     USAGE_ERROR,

@@ -22,7 +22,6 @@ from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config, load
 from streameval.config.field_check import FieldCheck, streams_of
 from streameval.config.loading import text_of
-from streameval.config.options import StateOptions
 from streameval.config.pipeline import (
     check_decoders,
     decodable_batches,
@@ -32,13 +31,14 @@ from streameval.config.pipeline import (
     schemas_of,
     with_saved_depth,
 )
+from streameval.config.tables import StateOptions
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import checkpoint_store, dead_letter_topics
 from streameval.engine.analysis import configured
 from streameval.engine.dead_letters import DeadLetter, dead_letters_in, decode_each
 from streameval.engine.first_records import FirstRecords
 from streameval.engine.snapshot import LIFETIME
-from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
+from streameval.evaluation.shell.exits import FAILED, config_errors_in, output, report
 from streameval.evaluation.shell.terminal import drawn_text, quantity
 from streameval.events.errors import (
     ConfigError,
@@ -51,10 +51,10 @@ from streameval.events.errors import (
 from streameval.events.records import Partition
 from streameval.events.secrets import redact
 from streameval.exporters.web import try_address
-from streameval.join.options import AttributionOptions
+from streameval.join.attribution import AttributionOptions
 from streameval.sources import kinds
-from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
+from streameval.sources.settings import SourceOptions
 
 
 def check(

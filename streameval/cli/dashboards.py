@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from streameval.config import load
-from streameval.evaluation.shell.errors import output
+from streameval.evaluation.shell.exits import output
 from streameval.events.printable import printable
 from streameval.monitoring.dashboards import dashboards_of
 from streameval.monitoring.grafana import grafana_json

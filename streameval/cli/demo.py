@@ -27,18 +27,18 @@ from streameval.analyses.experiments.words import summary_lines, verdict_text
 from streameval.analyses.listed import Configuration
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
-from streameval.config.options import WindowsOptions
+from streameval.config.tables import WindowsOptions
 from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
-from streameval.evaluation.shell.errors import output, report
+from streameval.evaluation.shell.exits import output, report
 from streameval.evaluation.shell.terminal import drawn_text, grid
 from streameval.events.errors import ConfigError, StreamevalError, UsageError
 from streameval.exporters.view import figure
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import percent
-from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
+from streameval.join.attribution import AttributionOptions, InteractionOptions
+from streameval.sources.settings import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (
     GAINS,
     IGNORED,

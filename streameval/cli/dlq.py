@@ -21,11 +21,11 @@ from streameval.config import Config, load
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, dead_letters_in
 from streameval.engine.windows.times import SECOND, moment_text
-from streameval.evaluation.shell.errors import config_errors_in, output, report
-from streameval.evaluation.shell.options import OutputFile, TextFormat
+from streameval.evaluation.shell.exits import config_errors_in, output, report
+from streameval.evaluation.shell.flags import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms, quantity
 from streameval.events.errors import UsageError, suggestion
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.sources import kinds
 
 SAMPLES: Final = 3

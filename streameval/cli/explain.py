@@ -19,8 +19,8 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.partition import EventCounter
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.engine_counts import ingest_records, owner_from_start
-from streameval.evaluation.shell.errors import FAILED, report
-from streameval.evaluation.shell.options import OutputFile, TextFormat
+from streameval.evaluation.shell.exits import FAILED, report
+from streameval.evaluation.shell.flags import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import ConfigError, UsageError
 from streameval.events.previews import ids_shown

@@ -14,11 +14,11 @@ from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
 from streameval.catalogue.signature import AMONG, BY, KINDS
 from streameval.catalogue.systems import step_of
-from streameval.evaluation.shell.options import OutputFile, TextFormat
+from streameval.evaluation.shell.flags import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.exporters.page.definition import limits
 from streameval.exporters.view import range_text
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.statistics.asked import BY_CELL
 
 

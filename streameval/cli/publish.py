@@ -16,8 +16,8 @@ from rich.progress import (
 )
 from typer import Argument, Option
 
-from streameval.evaluation.options import as_usage_error
-from streameval.evaluation.shell.errors import output, report
+from streameval.evaluation.arguments import as_usage_error
+from streameval.evaluation.shell.exits import output, report
 from streameval.evaluation.shell.terminal import progress_console, quantity
 from streameval.events.errors import SourceError, UsageError
 from streameval.sources.files import lines

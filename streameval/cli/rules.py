@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from streameval.config import load
-from streameval.evaluation.shell.options import OutputFile
+from streameval.evaluation.shell.flags import OutputFile
 from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import UsageError
 from streameval.monitoring.objectives import check_once, objective_of

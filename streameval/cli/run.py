@@ -20,14 +20,14 @@ from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import dead_letter_topics
 from streameval.daemon.log import level_of
 from streameval.engine.dead_letters import described
-from streameval.evaluation.shell.errors import (
+from streameval.evaluation.shell.exits import (
     FAILED,
     config_errors_in,
     is_out_of_memory,
     out_of_memory,
     status_of,
 )
-from streameval.evaluation.shell.options import with_fields
+from streameval.evaluation.shell.flags import with_fields
 from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.previews import traceback_shown
 

@@ -8,11 +8,11 @@ from typing import Final
 
 from streameval.cli.run import ConfigPath, WebFlags, run_until_signal
 from streameval.config import Config
-from streameval.config.options import StateOptions
+from streameval.config.tables import StateOptions
 from streameval.daemon.serving import StoreServer, state_reader
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.evaluation.partials_reader import PartialsReader
-from streameval.evaluation.shell.options import with_fields
+from streameval.evaluation.shell.flags import with_fields
 from streameval.events.errors import ConfigError
 from streameval.sources.kinds import partials_in
 

@@ -12,9 +12,9 @@ import msgspec
 from typer import Option
 
 from streameval.engine.windows.times import span_text
-from streameval.evaluation.shell.errors import output
+from streameval.evaluation.shell.exits import output
 from streameval.events.errors import UsageError
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
     IGNORED,

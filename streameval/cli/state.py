@@ -28,14 +28,14 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dedup import PREFIX as SEEN
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.windows.times import SECOND, moment_text
-from streameval.evaluation.options import as_usage_error
+from streameval.evaluation.arguments import as_usage_error
 from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
-from streameval.evaluation.report import SpanReadings
-from streameval.evaluation.shell.errors import FAILED, output, report
-from streameval.evaluation.shell.options import Format, OutputFile, TextFormat
-from streameval.evaluation.shell.readings import write_series
+from streameval.evaluation.shell.exits import FAILED, output, report
+from streameval.evaluation.shell.flags import Format, OutputFile, TextFormat
+from streameval.evaluation.shell.reading_tables import write_series
 from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
+from streameval.evaluation.span_readings import SpanReadings
 from streameval.events.errors import (
     DamagedStateError,
     SourceError,
@@ -44,7 +44,7 @@ from streameval.events.errors import (
     UsageError,
 )
 from streameval.exporters.view import span
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.join.state import PREFIX as JOIN
 
 _HELP: Final = """Inspect, verify, export and merge stores of checkpoints ([state] path).

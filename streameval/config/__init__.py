@@ -2,6 +2,6 @@
 
 from streameval.config.config import Config
 from streameval.config.loading import load
-from streameval.config.options import WebOptions
+from streameval.config.tables import WebOptions
 
 __all__ = ["Config", "WebOptions", "load"]

@@ -22,7 +22,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.context import USER_KEY
 from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric
-from streameval.config.options import (
+from streameval.config.tables import (
     AttributeOptions,
     DeadLetterOptions,
     LogOptions,
@@ -49,12 +49,12 @@ from streameval.events.listing import listed
 from streameval.events.previews import hide_previews
 from streameval.events.problems import REMOVED, check_types
 from streameval.inference.days import TimeZoneError, checked_time_zone
-from streameval.join.options import AttributionOptions
+from streameval.join.attribution import AttributionOptions
 from streameval.sources.files import lines
-from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
+from streameval.sources.settings import SourceOptions
 from streameval.statistics.intervals import Intervals
-from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.limits import MAX_ITEMS
 from streameval.statistics.user_key import UserHashKey, saved_key
 
 MOST_SERIES: Final = 65_536
@@ -472,7 +472,7 @@ def schema(config: Config) -> dict[str, Any]:
     needs them.
 
     Example:
-        >>> from streameval.sources.options import SimulatorOptions
+        >>> from streameval.sources.settings import SimulatorOptions
         >>> config = configuration()(metrics=["ctr"], source=SimulatorOptions(), labels=["variant"])
         >>> from_schema(schema(config)) == config
         True

@@ -22,7 +22,7 @@ from streameval.engine.analysis import Expected, configured
 from streameval.engine.first_records import FIRST, REFUSED, FirstRecords, TakenRecords, Unmatched
 from streameval.events.errors import suggestion
 from streameval.events.previews import are_hidden, preview
-from streameval.join.options import AttributionOptions
+from streameval.join.attribution import AttributionOptions
 from streameval.sources.schemas.records import Schemas
 
 _RARE: Final = 0.1

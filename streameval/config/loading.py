@@ -15,7 +15,7 @@ from streameval.config.checks import check_config, metric_problems
 from streameval.config.config import Config, configuration
 from streameval.events.errors import ConfigError
 from streameval.events.problems import Problem, problems
-from streameval.sources.options import SourceOptions
+from streameval.sources.settings import SourceOptions
 
 _TABLES_WITH_FILES: Final = ("popularity", "similarity", "state", "registry", "web")
 _FILES: Final = ("path", "vectors", "pairs", "config_file", "ca_file")

@@ -34,8 +34,8 @@ from streameval.engine.windows.labels import FoldingOptions
 from streameval.engine.windows.times import duration_of
 from streameval.events.extras import imports_of, load_named
 from streameval.events.records import RecordBatch
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
-from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.schemas.records import Schemas
 from streameval.sources.schemas.registry import Registry
 

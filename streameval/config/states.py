@@ -16,11 +16,11 @@ from streameval.config.config import absent_metrics, from_schema
 from streameval.config.pipeline import new_ingest, with_saved_depth
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META, backfills_in
-from streameval.engine.stored import StoredStates
+from streameval.engine.stored_states import StoredStates
 from streameval.events.errors import UsageError, damage_as_error
 from streameval.events.records import Partition
-from streameval.sources.options import STDIN
 from streameval.sources.remote import is_remote
+from streameval.sources.settings import STDIN
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from streameval.config.loading import config_error, text_of
-from streameval.config.options import WebOptions
+from streameval.config.tables import WebOptions
 from streameval.events.errors import ConfigError
 from streameval.exporters.web.webconfig import Security, WebConfig
 

@@ -18,8 +18,8 @@ from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.field_check import streams_of
-from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
+from streameval.config.tables import StateOptions
 from streameval.daemon.membership import MemberName
 from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.capture import SnapshotCapture

@@ -12,7 +12,7 @@ from typing import Final
 
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import Disk
-from streameval.config.options import StateOptions
+from streameval.config.tables import StateOptions
 
 FILE: Final = ".member"
 """In the folder of the state: the machine and the name of the one process that uses it."""

@@ -15,7 +15,7 @@ from streameval.config import Config
 from streameval.daemon.assembly import assemble
 from streameval.daemon.loop import Loop
 from streameval.daemon.site import Site
-from streameval.daemon.stored import StoredValues
+from streameval.daemon.stored_values import StoredValues
 from streameval.engine.snapshot import Snapshot
 
 _NO_STATE = (

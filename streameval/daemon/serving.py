@@ -10,8 +10,8 @@ from streameval.checkpoints.format import Claim
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config
-from streameval.config.options import StateOptions
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
+from streameval.config.tables import StateOptions
 from streameval.daemon.assembly import checkpoint_store, snapshots_of
 from streameval.daemon.log import Onsets
 from streameval.daemon.loop import STALL_SECONDS, SourceTrouble

@@ -9,7 +9,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.general import GeneralDecoder
-from streameval.decoding.rows import RowDecoder, plain_row
+from streameval.decoding.row_decoder import RowDecoder, plain_row
 from streameval.decoding.scan import RecordScanner, is_scannable
 from streameval.statistics.matching import Search
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streameval.evaluation.events import of_one_kind
+from streameval.evaluation.event_rows import of_one_kind
 from streameval.evaluation.files import arrow, plain_array
 from streameval.events.batch import IntArray
 from streameval.events.ragged import Array

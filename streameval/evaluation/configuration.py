@@ -16,15 +16,15 @@ from streameval.config.checks import check_config
 from streameval.config.config import relabel, with_analyses, without_formats
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.labels import NO_CAP
+from streameval.evaluation.arguments import InputError, Options, column
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
 from streameval.evaluation.files import LINES, TABLES, Table, is_table
 from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
-from streameval.evaluation.options import InputError, Options, column
 from streameval.evaluation.sources import CallInputs, usual_user
 from streameval.events.errors import UsageError, suggestion
 from streameval.events.ids import IdKind
-from streameval.join.options import AttributionOptions
-from streameval.sources.options import FilesOptions
+from streameval.join.attribution import AttributionOptions
+from streameval.sources.settings import FilesOptions
 
 
 def config_of(

@@ -17,18 +17,18 @@ from streameval.engine.snapshot import JoinHealth, Snapshot
 from streameval.engine.windows.family import widest_search
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.configuration import with_ids
-from streameval.evaluation.report import SpanReadings
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, first_dead_letters
 from streameval.evaluation.sources import EventSource, added
+from streameval.evaluation.span_readings import SpanReadings
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
 from streameval.events.records import Partition, PartitionOwner
+from streameval.join.attribution import OutcomeCounts
 from streameval.join.frontend import CopartitionedOwner, JoinStats
-from streameval.join.options import OutcomeCounts
 from streameval.join.state import JoinedState
 from streameval.sources.files import FilesSource
-from streameval.sources.options import FilesOptions
+from streameval.sources.settings import FilesOptions
 from streameval.sources.source import Positions
 from streameval.sources.source import Source as RecordSource
 

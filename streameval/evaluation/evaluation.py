@@ -21,7 +21,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.options import (
+from streameval.evaluation.arguments import (
     Form,
     InputError,
     Note,
@@ -30,10 +30,10 @@ from streameval.evaluation.options import (
     Ties,
     column,
 )
-from streameval.evaluation.report import label_column, page_of, records_of
 from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import Tabular, inputs_of, inputs_of_join
+from streameval.evaluation.span_readings import label_column, page_of, records_of
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events import Combine, Id
 from streameval.events.errors import (
@@ -45,8 +45,8 @@ from streameval.events.errors import (
     suggestion,
 )
 from streameval.exporters.view import figure
-from streameval.inference.table import TextColumn, TextTable
-from streameval.join.options import OUTCOMES
+from streameval.inference.text_table import TextColumn, TextTable
+from streameval.join.attribution import OUTCOMES
 from streameval.join.tables import Attribution
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.user_key import UserHashKey

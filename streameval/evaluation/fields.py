@@ -12,9 +12,9 @@ from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, TimeUnit
+from streameval.evaluation.arguments import InputError, Note, Options, column
 from streameval.evaluation.files import MIND
-from streameval.evaluation.options import InputError, Note, Options, column
-from streameval.evaluation.rows import check_field
+from streameval.evaluation.item_rows import check_field
 from streameval.evaluation.sources import CallInputs
 
 RANKERS: Final = "rankers."

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.evaluation.options import Form, InputError, Options, Setting
+from streameval.evaluation.arguments import Form, InputError, Options, Setting
 from streameval.evaluation.quotes import UNIT_SEPARATOR, QuoteCheck, WrongQuote, has_quotes
 from streameval.events.arrow import beyond_64_bits, plain_table, refuse_bombs, row_name
 from streameval.events.errors import ProblemError, SourceError

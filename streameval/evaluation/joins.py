@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.evaluation.cells import ListColumn
-from streameval.evaluation.events import time_column, user_column, uses_of_time
+from streameval.evaluation.arguments import InputError, Named, Options, column
+from streameval.evaluation.event_rows import time_column, user_column, uses_of_time
 from streameval.evaluation.files import (
     RowBlock,
     Table,
@@ -24,11 +24,11 @@ from streameval.evaluation.files import (
     listing,
     parts_of,
 )
-from streameval.evaluation.options import InputError, Named, Options, column
+from streameval.evaluation.list_columns import ListColumn
 from streameval.events.arrow import in_microseconds
 from streameval.events.errors import InvalidEventError
 from streameval.events.times import END_TIME, FIRST_TIME
-from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.tables import Attribution, Stream, concatenated, join_streams, pieces
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import numpy as np
 
 from streameval.decoding.fields import EventFields
 from streameval.engine.windows.times import Spans
+from streameval.evaluation.arguments import NOTHING_TO_EXCLUDE, InputError, Note, Setting, Ties
 from streameval.evaluation.coded import are_in, codes_in, merge_coded
 from streameval.evaluation.files import arrow
-from streameval.evaluation.options import NOTHING_TO_EXCLUDE, InputError, Note, Setting, Ties
-from streameval.evaluation.rows import Side
+from streameval.evaluation.item_rows import Side
 from streameval.events import Id
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns

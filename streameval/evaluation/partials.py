@@ -60,7 +60,7 @@ from streameval.events.times import outside_error, outside_range
 from streameval.sources.partial_files import PartialFile, partial_files
 from streameval.sources.remote import is_remote, object_reader
 from streameval.statistics.intervals import Intervals
-from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.limits import MAX_ITEMS
 from streameval.statistics.user_key import UserHashKey, saved_key
 
 __all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]

@@ -28,7 +28,7 @@ from streameval.evaluation.partials import (
     rows_of_file,
     stored,
 )
-from streameval.evaluation.report import SpanReadings, snapshot_of
+from streameval.evaluation.span_readings import SpanReadings, snapshot_of
 from streameval.events.errors import SourceError, StreamevalError, UsageError
 from streameval.events.records import Partition
 from streameval.sources.partial_files import PartialFile, partial_files, sample_file

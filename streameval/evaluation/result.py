@@ -23,9 +23,7 @@ from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import StreamHealth
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.fields import lacking_field
-from streameval.evaluation.joins import JoinInputs
-from streameval.evaluation.options import (
+from streameval.evaluation.arguments import (
     Named,
     NoEventsError,
     Note,
@@ -33,15 +31,17 @@ from streameval.evaluation.options import (
     Surroundings,
     idle_notes,
 )
+from streameval.evaluation.fields import lacking_field
+from streameval.evaluation.joins import JoinInputs
 from streameval.evaluation.processes import map_parts
-from streameval.evaluation.report import SpanReadings, label_column
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import SliceCounts, starts_of
 from streameval.evaluation.sources import CallInputs, EventSource, added
+from streameval.evaluation.span_readings import SpanReadings, label_column
 from streameval.events import Id
 from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind
-from streameval.join.options import OUTCOMES, OutcomeCounts
+from streameval.join.attribution import OUTCOMES, OutcomeCounts
 from streameval.sources.files import first_record
 from streameval.statistics.intervals import Intervals
 

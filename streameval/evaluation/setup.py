@@ -16,7 +16,13 @@ from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, FoldingOptions
 from streameval.engine.windows.times import DurationError, Spans, parse_spans
-from streameval.evaluation.events import EventRows, Needs
+from streameval.evaluation.arguments import (
+    OF_FILES,
+    InputError,
+    Options,
+    refuse_options,
+)
+from streameval.evaluation.event_rows import EventRows, Needs
 from streameval.evaluation.fields import (
     RANKERS,
     check_fields,
@@ -25,14 +31,8 @@ from streameval.evaluation.fields import (
     reads_types,
 )
 from streameval.evaluation.files import Frame
+from streameval.evaluation.item_rows import FIELDS_OF_ROWS, check_field
 from streameval.evaluation.joins import FIELDS_OF_JOINS, event_fields_of
-from streameval.evaluation.options import (
-    OF_FILES,
-    InputError,
-    Options,
-    refuse_options,
-)
-from streameval.evaluation.rows import FIELDS_OF_ROWS, check_field
 from streameval.evaluation.sources import (
     ONLY_TREC_PAIRS,
     CallInputs,
@@ -48,7 +48,7 @@ from streameval.evaluation.sources import (
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
 from streameval.statistics.intervals import Intervals
-from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.limits import MAX_ITEMS
 
 if TYPE_CHECKING:
     from streameval.config import Config

@@ -24,10 +24,10 @@ from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, Folding, Labels, labels_at, segment_of
 from streameval.engine.windows.times import Spans
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.report import SpanReadings, snapshot_of
 from streameval.evaluation.sources import Events, EventSource
+from streameval.evaluation.span_readings import SpanReadings, snapshot_of
 from streameval.events.records import Partition
-from streameval.join.options import OutcomeCounts
+from streameval.join.attribution import OutcomeCounts
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals, Kind
 from streameval.statistics.matching import Search, matched, widest

@@ -16,7 +16,8 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.engine.windows.times import Spans
-from streameval.evaluation.events import EventRows, Needs
+from streameval.evaluation.arguments import InputError, Named, Note, Options
+from streameval.evaluation.event_rows import EventRows, Needs
 from streameval.evaluation.files import (
     Frame,
     Table,
@@ -27,6 +28,15 @@ from streameval.evaluation.files import (
     joined_parts,
     parts_of,
     table_name,
+)
+from streameval.evaluation.item_rows import (
+    Role,
+    Side,
+    SideReader,
+    common_topics,
+    is_trec,
+    read_labels,
+    read_trec,
 )
 from streameval.evaluation.joins import (
     FIELDS_OF_JOINS,
@@ -39,19 +49,9 @@ from streameval.evaluation.joins import (
     read_impressions,
     read_interactions,
 )
-from streameval.evaluation.labels import LabelRows, UserLabels
-from streameval.evaluation.options import InputError, Named, Note, Options
 from streameval.evaluation.pairs import Joined
-from streameval.evaluation.rows import (
-    Role,
-    Side,
-    SideReader,
-    common_topics,
-    is_trec,
-    read_labels,
-    read_trec,
-)
-from streameval.evaluation.scores import are_scores, in_single, scored_columns
+from streameval.evaluation.score_matrix import are_scores, in_single, scored_columns
+from streameval.evaluation.user_labels import LabelRows, UserLabels
 from streameval.events import Batch, Event, Id
 from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits, row_name
 from streameval.events.columns import Columns, read
@@ -60,7 +60,7 @@ from streameval.events.ids import IdKind
 from streameval.events.lines import LineBlock
 from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.events.rules import end_of
-from streameval.join.options import OutcomeCounts
+from streameval.join.attribution import OutcomeCounts
 from streameval.join.tables import Attribution, Stream, join_streams
 from streameval.sources.files import NdjsonFile, first_record
 from streameval.sources.opening import expand, size

@@ -13,7 +13,7 @@ from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import OF_FILES, Note, Surroundings, refuse_options
+from streameval.evaluation.arguments import OF_FILES, Note, Surroundings, refuse_options
 from streameval.evaluation.setup import Request
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals, Method

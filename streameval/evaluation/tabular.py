@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from streameval.events.errors import MissingExtraError
 from streameval.events.extras import import_extra
 from streameval.exporters.page.templates import in_text
-from streameval.inference.table import TextTable
+from streameval.inference.text_table import TextTable
 
 Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """A library of frames."""
@@ -70,7 +70,7 @@ def html_of(table: TextTable[Any], caption: str) -> str:
     """A table of texts in HTML.
 
     Example:
-        >>> from streameval.inference.table import TextColumn
+        >>> from streameval.inference.text_table import TextColumn
         >>> html_of(TextTable([TextColumn("metric", str)], ["a<b"]), "1 list")[-47:]
         '<tbody><tr><td>a&lt;b</td></tr></tbody></table>'
     """
@@ -86,7 +86,7 @@ def latex_of(table: TextTable[Any]) -> str:
     r"""A `tabular` of texts in LaTeX, which needs no package.
 
     Example:
-        >>> from streameval.inference.table import TextColumn
+        >>> from streameval.inference.text_table import TextColumn
         >>> columns = [TextColumn("metric", str), TextColumn("name", str.upper)]
         >>> print(latex_of(TextTable(columns, ["hit_rate@10"])))
         \begin{tabular}{ll}

@@ -70,7 +70,7 @@ def problems(struct: Struct, table: Mapping[str, Any], *, strict: bool = True) -
     `strict`: whether text is never read as a number or a boolean.
 
     Example:
-        >>> from streameval.config.options import WindowsOptions
+        >>> from streameval.config.tables import WindowsOptions
         >>> for problem in problems(WindowsOptions, {"spans": "5m", "pain": "1m"}):
         ...     print(f"{problem.key}: {problem.text}")
         pain: unknown key. Did you mean 'pane' or 'spans'? Allowed here: spans, lateness, pane.

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from streameval.decoding.columns import Decoded
 from streameval.events import Batch, Combine, Interaction, combine_interactions
+from streameval.join.attribution import Rules
 from streameval.join.open_records import OPTIONAL, ItemNumbers, OpenLists, unpack
-from streameval.join.options import Rules
 
 _NOTHING: Final = ((), (), False)
 

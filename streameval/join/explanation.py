@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from streameval.events import Id
 from streameval.events.previews import ids_shown
 from streameval.events.records import Partition
+from streameval.join.attribution import OUTCOMES, Outcome
 from streameval.join.open_records import OpenInteractions, OpenLists, OpenRecords
-from streameval.join.options import OUTCOMES, Outcome
 from streameval.join.state import JoinedState
 
 Status: TypeAlias = Outcome | Literal["open"]

@@ -23,9 +23,14 @@ from streameval.engine.windows.times import SECOND
 from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
 from streameval.events.previews import preview
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch, grouped
+from streameval.join.attribution import (
+    OUTCOMES,
+    AttributionOptions,
+    InteractionOptions,
+    OutcomeCounts,
+)
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.logs import Log
-from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
 
 Framed: TypeAlias = Callable[[BatchDecoder[Any], InteractionOptions | None], BatchDecoder[Any]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, invalid_of
 from streameval.decoding.paths import FAILURES, TopLevel, compile_path, is_plain
-from streameval.decoding.rows import INTEGER, short_text
+from streameval.decoding.row_decoder import INTEGER, short_text
 from streameval.decoding.times import KINDS, check_time, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
 from streameval.events import LARGEST_GAIN, Id
@@ -22,7 +22,7 @@ from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.previews import preview
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.events.times import END_MOMENT, FIRST_MOMENT
-from streameval.join.options import InteractionOptions, Key
+from streameval.join.attribution import InteractionOptions, Key
 
 
 class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):

@@ -18,6 +18,7 @@ from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Interaction
 from streameval.events.ragged import Ragged
+from streameval.join.attribution import FOREVER, Key, Outcome, OutcomeCounts, Rules
 from streameval.join.closed_lists import closed_events
 from streameval.join.interactions import InteractionColumns
 from streameval.join.kernel import InteractionKeys, ListColumns, are_in_lists, last_touches
@@ -33,7 +34,6 @@ from streameval.join.open_records import (
     as_open_lists,
     too_many_open,
 )
-from streameval.join.options import FOREVER, Key, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.statistics.vocabulary import Codes
 

@@ -19,8 +19,8 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock, Int64, Ticks
 from streameval.events.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.attribution import FOREVER, Rules
 from streameval.join.interactions import InteractionColumns
-from streameval.join.options import FOREVER, Rules
 
 MAX_AHEAD: Final = 20_000
 """Limit of waiting records of a log, above which reading it pauses."""

@@ -17,10 +17,10 @@ from streameval.engine.windows.sections import Section
 from streameval.events.errors import StateVersionError, damage_as_error
 from streameval.events.ragged import IdColumn
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.attribution import LAYOUT, OutcomeCounts, Rules
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner
 from streameval.join.logs import Log, Logs
-from streameval.join.options import LAYOUT, OutcomeCounts, Rules
 from streameval.statistics.relation import next_version
 
 PREFIX: Final = "~join"

@@ -32,6 +32,7 @@ from streameval.events.problems import check_types
 from streameval.events.ragged import IdColumn, Ragged, matrix_column
 from streameval.events.rules import RESERVED
 from streameval.events.times import outside_range
+from streameval.join.attribution import FOREVER, Key, OutcomeCounts
 from streameval.join.kernel import (
     Contents,
     InteractionKeys,
@@ -44,7 +45,6 @@ from streameval.join.kernel import (
     list_content,
     tuple_codes,
 )
-from streameval.join.options import FOREVER, Key, OutcomeCounts
 from streameval.statistics.arrays import BoolArray, IntArray
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import ranked_items
+from streameval.catalogue.ranked_items import ranked_items
 from streameval.catalogue.signature import By, Span
 from streameval.events import Event, Id
 from streameval.statistics.scores import relevant_items

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import amounts_by_kind, items_with_repeats
+from streameval.catalogue.ranked_items import amounts_by_kind, items_with_repeats
 from streameval.catalogue.signature import By
 from streameval.events import Event
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import ranked_items
+from streameval.catalogue.ranked_items import ranked_items
 from streameval.events import Event
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import confusion
+from streameval.catalogue.ranked_items import confusion
 from streameval.events import Event
 
 

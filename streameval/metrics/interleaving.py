@@ -2,7 +2,7 @@
 
 from streameval.catalogue.importance import rewards
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import indices_by_rank
+from streameval.catalogue.ranked_items import indices_by_rank
 from streameval.catalogue.signature import Reference
 from streameval.events import Event
 

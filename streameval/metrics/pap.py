@@ -1,7 +1,7 @@
 """Partial area under the ROC curve with precision: pAp@k."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Short, ordered_pairs
+from streameval.catalogue.ranked_items import Short, ordered_pairs
 from streameval.events import Event
 
 

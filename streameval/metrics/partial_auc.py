@@ -1,7 +1,7 @@
 """Area under the ROC curve against the first k items without interaction."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Short, ordered_pairs
+from streameval.catalogue.ranked_items import Short, ordered_pairs
 from streameval.events import Event
 
 

@@ -1,7 +1,7 @@
 """Reward limit."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import indices_by_rank
+from streameval.catalogue.ranked_items import indices_by_rank
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import first_distinct_items
+from streameval.catalogue.ranked_items import first_distinct_items
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 

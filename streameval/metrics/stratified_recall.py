@@ -5,7 +5,7 @@ from typing import Annotated
 
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import first_distinct_items
+from streameval.catalogue.ranked_items import first_distinct_items
 from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.statistics.scores import gains_of

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import first_distinct_items
+from streameval.catalogue.ranked_items import first_distinct_items
 from streameval.catalogue.signature import By
 from streameval.events import Event
 from streameval.statistics.scores import relevant_items

@@ -1,7 +1,7 @@
 """Share of items new to the user."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import first_distinct_items
+from streameval.catalogue.ranked_items import first_distinct_items
 from streameval.events import Event
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from streameval.engine.analysis import configured
 from streameval.engine.monitoring import Alert
-from streameval.monitoring.names import WEIGHT, Names
+from streameval.monitoring.exported_names import WEIGHT, Names
 
 JOB: Final = "streameval"
 """The scrape job, unless another one is named."""

@@ -20,8 +20,8 @@ from streameval.engine.monitoring import (
     queries,
 )
 from streameval.exporters.names import PREFIX, metric_labels
+from streameval.monitoring.exported_names import WEIGHT, Names, short_names
 from streameval.monitoring.grafana import JOBS
-from streameval.monitoring.names import WEIGHT, Names, short_names
 from streameval.monitoring.rules import COLLAPSED
 
 _SPANS: Final = Variable(

@@ -17,7 +17,7 @@ from streameval.events.errors import MetricError, UsageError, unknown_name_probl
 from streameval.events.ids import is_number
 from streameval.exporters.names import PREFIX
 from streameval.monitoring.alerts import alerts_of, jobs_matcher
-from streameval.monitoring.names import COVERAGE, Names, short_name, short_names
+from streameval.monitoring.exported_names import COVERAGE, Names, short_name, short_names
 from streameval.monitoring.objectives import (
     Objective,
     objective_alerts,

@@ -24,8 +24,8 @@ import msgspec
 from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.sources.opening import decompress, open_descriptor, size, unreadable
-from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
+from streameval.sources.settings import STDIN, FilesOptions
 from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 from streameval.statistics.kernel import block_lines
 

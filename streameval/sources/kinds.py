@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.options import (
+from streameval.sources.schemas.records import Schemas
+from streameval.sources.settings import (
     FilesOptions,
     KafkaOptions,
     PartialsOptions,
     SourceOptions,
 )
-from streameval.sources.schemas.records import Schemas
 from streameval.sources.source import LogEnds, Positions, Source
 
 
@@ -126,9 +126,10 @@ def log_ends(options: SourceOptions, environment: Mapping[str, str]) -> LogEnds 
     """A monitor of the ends of all logs, outside of any group; None where only a reader knows."""
     if not isinstance(options, KafkaOptions):
         return None
-    from streameval.sources.kafka import cluster, settings  # noqa: PLC0415  heavy
+    from streameval.sources.kafka import client_settings, cluster  # noqa: PLC0415  heavy
 
-    topics, config = settings.source_topics(options), settings.source_config(options, environment)
+    topics = client_settings.source_topics(options)
+    config = client_settings.source_config(options, environment)
     return cluster.ClusterMonitor(topics, config)
 
 
@@ -147,15 +148,15 @@ def topic_names(options: SourceOptions) -> list[str]:
     """The topics without duplicates; none without topics."""
     if not isinstance(options, KafkaOptions):
         return []
-    from streameval.sources.kafka import settings  # noqa: PLC0415  heavy
+    from streameval.sources.kafka import client_settings  # noqa: PLC0415  heavy
 
-    return settings.source_topics(options)
+    return client_settings.source_topics(options)
 
 
 def topic_client(options: SourceOptions, environment: Mapping[str, str]) -> dict[str, Any]:
     """Settings of a client that reads and writes topics, in kafka-python's names."""
     if not isinstance(options, KafkaOptions):
         return {}
-    from streameval.sources.kafka import settings  # noqa: PLC0415  heavy
+    from streameval.sources.kafka import client_settings  # noqa: PLC0415  heavy
 
-    return settings.source_config(options, environment)
+    return client_settings.source_config(options, environment)

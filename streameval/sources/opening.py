@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from streameval.events.errors import SourceError
 from streameval.events.extras import import_extra
 from streameval.sources import remote
-from streameval.sources.options import STDIN
+from streameval.sources.settings import STDIN
 
 _BLOCK = 1 << 20
 LARGEST_READ: Final = 1 << 29

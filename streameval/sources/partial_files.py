@@ -12,7 +12,7 @@ from streameval.events.errors import SourceError
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
 from streameval.sources import remote
 from streameval.sources.opening import unreadable
-from streameval.sources.options import PartialsOptions
+from streameval.sources.settings import PartialsOptions
 from streameval.sources.source import UNHURRIED, SourceStatus
 
 RUN: Final = "run="

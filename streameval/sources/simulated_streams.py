@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulator import EPOCH, ITEMS, LENGTH, Record, records
 
 WINDOW: Final = 30 * 60_000

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 
 T = TypeVar("T")

@@ -20,6 +20,12 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
+from streameval.sources.kafka.client_settings import (
+    client_config,
+    group_config,
+    source_config,
+    source_topics,
+)
 from streameval.sources.kafka.cluster import Cluster, Topics, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
@@ -28,14 +34,8 @@ from streameval.sources.kafka.diagnosis import (
     settings_error,
 )
 from streameval.sources.kafka.kafka_python import record_batch
-from streameval.sources.kafka.settings import (
-    client_config,
-    group_config,
-    source_config,
-    source_topics,
-)
 from streameval.sources.kafka.source import try_connection
-from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
+from streameval.sources.settings import EARLIEST, LATEST, KafkaOptions
 
 RECORDS: Final = 500
 """Newest records to sample from each partition."""

@@ -17,7 +17,7 @@ from streameval.events.lazy import LazyColumn
 from streameval.events.ragged import IdColumn
 from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.asked import Asking, CellOptions
-from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.limits import MAX_ITEMS
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of
 from streameval.statistics.scores import relevant_items

@@ -11,7 +11,7 @@ import numpy as np
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, GroupSums
-from streameval.statistics.options import MOST_USERS
+from streameval.statistics.limits import MOST_USERS
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic

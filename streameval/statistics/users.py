@@ -13,7 +13,7 @@ import numpy as np
 from streameval.events import Batch, Id
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
-from streameval.statistics.options import MOST_USERS
+from streameval.statistics.limits import MOST_USERS
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic

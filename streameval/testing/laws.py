@@ -33,7 +33,7 @@ from streameval.events.errors import (
     UndefinedMetricError,
 )
 from streameval.events.per_item import PerItem
-from streameval.statistics.options import MAX_ITEMS
+from streameval.statistics.limits import MAX_ITEMS
 
 T = TypeVar("T")
 

@@ -19,12 +19,12 @@ import msgspec
 import psutil
 
 from streameval.config import Config
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.events.records import Partition
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from tests.batches import batch_of
 from tests.benchmarks.timing import best_of
 

@@ -18,10 +18,10 @@ import msgspec
 
 from streameval import Intervals
 from streameval.config import Config, WebOptions
-from streameval.config.options import StateOptions, WindowsOptions
+from streameval.config.tables import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
 from streameval.decoding.fields import EventFields
-from streameval.sources.options import KafkaOptions, SimulatorOptions
+from streameval.sources.settings import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
 from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker

@@ -18,9 +18,9 @@ from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.options import AttributionOptions, InteractionOptions, Key
+from streameval.join.attribution import AttributionOptions, InteractionOptions, Key
 from streameval.partials import partials
-from streameval.sources.options import FilesOptions
+from streameval.sources.settings import FilesOptions
 from tests.batches import batch_of
 
 LISTS = 200_000

@@ -15,13 +15,13 @@ import msgspec
 import psutil
 
 from streameval.config.config import Config
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.batches import batch_of
 

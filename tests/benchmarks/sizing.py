@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulator import records
 from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker

@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 from streameval.cli.demo import demo_config
 from streameval.daemon import Daemon
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from tests.house.checkout import ROOT
 
 _SIZE = {"width": 1280, "height": 800}

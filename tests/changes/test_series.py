@@ -18,15 +18,15 @@ from streameval.analyses.changes.reader import families_in, watched_series
 from streameval.analyses.changes.report import Change
 from streameval.config import Config
 from streameval.config.config import with_analyses
-from streameval.config.options import MetricOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import MetricOptions
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Configured, UnreadPartitions
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.events.records import Partition
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from tests.batches import batch_of
 from tests.changes.events import DAY, FIRST, events
 from tests.engine.counting import Taking, layout

@@ -21,7 +21,7 @@ from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.options import LATEST, KafkaOptions
+from streameval.sources.settings import LATEST, KafkaOptions
 from streameval.sources.source import Positions
 from tests.chaos.daemons import DaemonConfig, counters, samples
 from tests.chaos.log import LogContents

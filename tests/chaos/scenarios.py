@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from streameval.evaluation.shell.errors import USAGE_ERROR
+from streameval.evaluation.shell.exits import USAGE_ERROR
 from tests.chaos.check import Problems, Recount, ends
 from tests.chaos.daemons import Daemon, DaemonConfig
 from tests.chaos.faulty_daemon import REVOKING

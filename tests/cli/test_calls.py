@@ -16,7 +16,7 @@ import typer
 from streameval.catalogue import catalogue
 from streameval.cli.app import COMMANDS, app
 from streameval.engine.dead_letters import LimitExceeded, too_many_invalid
-from streameval.evaluation.shell.errors import status_of
+from streameval.evaluation.shell.exits import status_of
 from streameval.events.errors import (
     RefusedMemberError,
     RefusedStateError,

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streameval.evaluation.arguments import Options
 from streameval.evaluation.evaluation import count_call
-from streameval.evaluation.options import Options
 from streameval.evaluation.processes import LostProcessError, map_parts
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.terminal import SURROUNDINGS

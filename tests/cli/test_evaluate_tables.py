@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from streameval.decoding.fields import EventFields
-from streameval.evaluation.events import EventRows, Needs
+from streameval.evaluation.arguments import InputError, Options
+from streameval.evaluation.event_rows import EventRows, Needs
 from streameval.evaluation.files import EmptyFileError, parts_of
-from streameval.evaluation.options import InputError, Options
 from streameval.events.errors import SourceError
 from streameval.statistics.matching import Search
 from tests.cli.program import json_lines, metric_options, run, usage_error, write_file

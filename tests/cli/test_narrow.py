@@ -10,7 +10,7 @@ from rich.console import Console
 
 from streameval.analyses.experiments.words import comparison_table
 from streameval.evaluation.shell.terminal import grid
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from tests.exporters.experiments import report
 
 

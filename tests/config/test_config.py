@@ -17,7 +17,7 @@ from streameval import ChangeSettings
 from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
 from streameval.config.config import configuration, from_schema, schema
-from streameval.config.options import (
+from streameval.config.tables import (
     DeadLetterOptions,
     MetricOptions,
     StateOptions,
@@ -27,9 +27,9 @@ from streameval.config.options import (
 )
 from streameval.decoding.fields import EventFields
 from streameval.events.errors import ConfigError
-from streameval.join.options import InteractionOptions
-from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+from streameval.join.attribution import InteractionOptions
 from streameval.sources.schemas.registry import RegistryOptions
+from streameval.sources.settings import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import many_examples
 
 _SHORTEST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n'

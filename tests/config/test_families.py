@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from streameval.checkpoints.restore import other_settings
 from streameval.config import Config, load
-from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.config.pipeline import with_saved_depth
+from streameval.config.tables import MetricOptions, WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import CountedFamily
 from streameval.engine.windows.times import (
@@ -25,7 +25,7 @@ from streameval.engine.windows.times import (
     duration_of,
     span_text,
 )
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 
 _MINUTE = 60 * SECOND
 _ALL = WindowsOptions(spans=["24h", "5m", "1h"])

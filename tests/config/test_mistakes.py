@@ -9,7 +9,7 @@ import pytest
 
 from streameval.catalogue import parse
 from streameval.config import load
-from streameval.config.options import WebOptions
+from streameval.config.tables import WebOptions
 from streameval.config.web_file import web_config, web_security
 from streameval.events.errors import ConfigError, MetricError
 from streameval.exporters.web.webconfig import WebConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from streameval.config import Config
-from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import MetricOptions, WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.snapshot import Snapshot
@@ -14,7 +14,7 @@ from streameval.events.records import Partition
 from streameval.exporters.page.history import history
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from tests.batches import batch_of
 
 SPANS = ["90m", "1d", "7d"]

@@ -364,11 +364,11 @@ MAKERS: Final = frozenset(
             # Without its lists, for the batch after it.
             "accumulator/table.py",
         ),
-        *("decoding/general.py", "decoding/rows.py", "decoding/scan.py"),
+        *("decoding/general.py", "decoding/row_decoder.py", "decoding/scan.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         "evaluation/pairs.py",
         *("statistics/exposures.py", "testing/laws.py"),
-        *("evaluation/sources.py", "evaluation/scores.py", "evaluation/events.py"),
+        *("evaluation/sources.py", "evaluation/score_matrix.py", "evaluation/event_rows.py"),
     }
 )
 """The modules that make events."""

@@ -15,7 +15,7 @@ import zstandard
 
 from streameval.events.records import Partition
 from streameval.sources.kinds import build
-from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
+from streameval.sources.settings import FilesOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulator import BLOCK, block
 from streameval.sources.source import Source
 from streameval.testing.broker import Broker

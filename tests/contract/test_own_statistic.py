@@ -17,7 +17,7 @@ from streameval.engine import analysis as door
 from streameval.engine.analysis import Analysis
 from streameval.events import Batch
 from streameval.events.errors import NotKeptError, OwnStatisticError
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.asked import BY_CELL, CellStatistic
 from tests.contract import own_statistic
 from tests.contract.own_statistic import LengthsOptions, ListLengths, declared

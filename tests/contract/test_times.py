@@ -19,8 +19,8 @@ from streameval import Accumulator, Columns
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.events.errors import InvalidEventError
+from streameval.join.attribution import InteractionOptions
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.options import InteractionOptions
 from streameval.partials import Counter
 from streameval.sources.protobuf import reader
 from streameval.sources.schemas import avro

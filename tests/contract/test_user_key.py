@@ -19,8 +19,8 @@ import streameval
 from streameval import Accumulator, Intervals
 from streameval.accumulator.kinds.experiment import PrePeriod
 from streameval.config.config import Config, from_schema, schema
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import frontend_of, layout
+from streameval.config.tables import WindowsOptions
 from streameval.engine.clock import Clock, ClockRule
 from streameval.engine.dedup import SeenIds
 from streameval.engine.ingest import Frontend
@@ -32,7 +32,7 @@ from streameval.events.errors import (
     UnlikeStateError,
 )
 from streameval.partials import Cell, merged, partials
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.user_key import UserHashKey
 from streameval.statistics.user_sums import UserSums
 from streameval.statistics.users import Users, user_hashes

@@ -22,7 +22,7 @@ from streameval.engine.evidence import EvidenceReader
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import DeadLetterError
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import SourceStatus
 from tests.crashes.simulated_disk import Crash, SimulatedDisk
 from tests.crashes.virtual import Process, Scheduler, VirtualLock, VirtualWorker

@@ -10,7 +10,7 @@ from streameval.daemon.assembly import Assembly
 from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.durability.process import Inline
 

@@ -22,7 +22,7 @@ from streameval.checkpoints.checkpointer import MemoryOnly
 from streameval.checkpoints.dead_letters.queue import Queue
 from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
-from streameval.config.options import DeadLetterOptions, StateOptions
+from streameval.config.tables import DeadLetterOptions, StateOptions
 from streameval.daemon import Daemon, StopSignal, assembly
 from streameval.daemon.assembly import Assembly, assemble
 from streameval.daemon.loop import Loop
@@ -33,9 +33,9 @@ from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import RefusedRecordsError, SourceError
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
-from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
-from streameval.sources.options import FilesOptions, SimulatorOptions
+from streameval.sources.settings import FilesOptions, SimulatorOptions
 from tests.daemon.manual_time import CONFIG, HERE, HIT, Countdown, ManualTime, Script, loop_of
 from tests.dead_letters.places import FailingWriter
 from tests.durability.process import Inline

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streameval.config.options import StateOptions
+from streameval.config.tables import StateOptions
 from streameval.daemon.membership import FILE, MemberName
 from streameval.testing.broker import Broker
 from tests.daemon.running import Running, kafka_source, running

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from streameval.config import Config
-from streameval.config.options import StateOptions
+from streameval.config.tables import StateOptions
 from streameval.daemon import ProcessClock
 from streameval.daemon.assembly import Assembly, assemble
 from streameval.events.errors import RefusedStateError

@@ -15,7 +15,7 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Stage
 from streameval.events.errors import DeadLetterError
 from streameval.events.records import Partition
-from streameval.sources.options import SourceOptions
+from streameval.sources.settings import SourceOptions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 

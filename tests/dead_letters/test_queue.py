@@ -10,7 +10,7 @@ from hypothesis import given
 from streameval.checkpoints.dead_letters.queue import CHUNK, Queue
 from streameval.checkpoints.dead_letters.topic import HEADERS, dead_letter_of, headers_of
 from streameval.cli import dlq
-from streameval.config.options import DeadLetterOptions
+from streameval.config.tables import DeadLetterOptions
 from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
 from streameval.events.errors import DeadLetterError
 from tests.dead_letters.places import FailingWriter, letter, letters

@@ -21,7 +21,7 @@ from streameval.checkpoints.dead_letters.topic import (
 )
 from streameval.engine.dead_letters import ORIGINAL
 from streameval.events.errors import ConfigError, DeadLetterError
-from streameval.sources.options import FilesOptions, KafkaOptions
+from streameval.sources.settings import FilesOptions, KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import deliver, destination, in_topic, letter
 from tests.effort import PATIENCE

@@ -15,7 +15,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.rows import RowDecoder, plain_row
+from streameval.decoding.row_decoder import RowDecoder, plain_row
 from streameval.events import Batch, Event, Matches, columns_of
 from streameval.events.lines import LineBlock
 from streameval.statistics.matching import Search, hits_of

@@ -15,7 +15,7 @@ from streameval import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.general import DecodedEvent
-from streameval.decoding.rows import RowDecoder, plain_row
+from streameval.decoding.row_decoder import RowDecoder, plain_row
 from streameval.decoding.times import microsecond_column, microseconds
 from streameval.events import Event, columns_of
 from streameval.statistics.matching import Search

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 
 from streameval.config import Config
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import layout
+from streameval.config.tables import WindowsOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
@@ -16,7 +16,7 @@ from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.general import GeneralDecoder
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.events.records import Partition
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.matching import Search
 from tests.batches import batch_of, content_of
 

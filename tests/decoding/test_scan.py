@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.general import GeneralDecoder
-from streameval.decoding.rows import RowDecoder
+from streameval.decoding.row_decoder import RowDecoder
 from streameval.decoding.scan import RecordScanner, is_scannable
 from streameval.statistics.kernel import COMPILED
 from streameval.statistics.matching import Search

@@ -29,7 +29,7 @@ from streameval.daemon.assembly import checkpoint_store
 from streameval.events.records import Partition
 from streameval.monitoring.rules import rules_of
 from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.options import LATEST, KafkaOptions
+from streameval.sources.settings import LATEST, KafkaOptions
 from streameval.testing.broker import Broker, free_ports
 from tests.cli import program
 from tests.daemon.running import running

@@ -10,7 +10,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 from streameval.cli.app import app
-from streameval.evaluation.shell.errors import DONE, FAILED
+from streameval.evaluation.shell.exits import DONE, FAILED
 
 _HEAD: Final = f"""# The command line
 

@@ -22,7 +22,7 @@ from streameval.cli.app import app
 from streameval.cli.metrics import STATISTICS
 from streameval.config import load
 from streameval.config.config import configuration
-from streameval.config.options import WebOptions
+from streameval.config.tables import WebOptions
 from streameval.decoding.decode import Decoder
 from streameval.events import Event
 from streameval.exporters.web.openapi import attribute_texts

@@ -21,8 +21,8 @@ from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.events.errors import DamagedStateError
 from streameval.events.records import CommitAnswer, Partition
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
-from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.batches import batch_of
 from tests.durability.checkpointing import (
     OTHER,

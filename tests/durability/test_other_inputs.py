@@ -12,11 +12,11 @@ from streameval.accumulator.kinds.groups import groups_of
 from streameval.accumulator.readings import readings_of
 from streameval.checkpoints.store import Store
 from streameval.config.config import Config
-from streameval.config.options import AttributeOptions, PopularityOptions, WindowsOptions
 from streameval.config.pipeline import frontend_of, layout
+from streameval.config.tables import AttributeOptions, PopularityOptions, WindowsOptions
 from streameval.engine.ingest import Frontend
 from streameval.events.errors import RefusedStateError
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.durability.checkpointing import LoneMember, P, after, with_policy
 from tests.durability.process import FIELDS, digests

@@ -18,7 +18,7 @@ from streameval.checkpoints.store import Store
 from streameval.events.errors import RefusedStateError, SourceError, StoreError
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource
-from streameval.sources.options import FilesOptions
+from streameval.sources.settings import FilesOptions
 from tests.batches import batch_of
 from tests.crashes.simulated_disk import Step
 from tests.durability.checkpointing import (

@@ -9,14 +9,14 @@ import pytest
 from streameval import Accumulator, Intervals
 from streameval.accumulator.kinds import user_sums
 from streameval.config.config import Config
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from streameval.exporters.families import MetricFamilies
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from tests.batches import batch_of, content_of
 from tests.strategies import event_of
 

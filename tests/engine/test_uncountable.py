@@ -26,8 +26,8 @@ from streameval.engine.partition import META, Layout
 from streameval.events import Batch, Event
 from streameval.events.errors import RefusedRecordsError, UncountableRecordsError
 from streameval.events.records import Partition
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
-from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.lists import Lists
 from tests.batches import batch_of, content_of

@@ -17,7 +17,7 @@ import pytest
 
 import streameval
 from streameval import Columns, Event, evaluate
-from streameval.evaluation.options import Note
+from streameval.evaluation.arguments import Note
 from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.events.errors import SourceError, SuspiciousEventsWarning, UsageError
 from tests.cli.program import json_lines, readings, run

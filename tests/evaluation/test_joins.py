@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 from streameval import evaluate
 from streameval.attribution import Attribution, joined, pieces
-from streameval.evaluation.options import InputError, NoEventsError
+from streameval.evaluation.arguments import InputError, NoEventsError
 from streameval.events.errors import (
     InvalidEventError,
     StreamevalError,

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Popularity, Similarity, evaluate
+from streameval.evaluation.arguments import Options
 from streameval.evaluation.evaluation import ReadingOptions
-from streameval.evaluation.options import Options
 from streameval.evaluation.partials import arrow_table, partials
 from streameval.evaluation.shell.evaluate import evaluate as command_of_evaluate
 from streameval.events.errors import StreamevalError

@@ -12,7 +12,7 @@ from typing import Any
 import bcrypt
 import httpx
 
-from streameval.config.options import WebOptions
+from streameval.config.tables import WebOptions
 from streameval.config.web_file import web_security
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import PrometheusExporter

@@ -11,8 +11,8 @@ import pytest
 from streameval.analyses.gaps.analysis import GAPS, GapOptions, GapSeries
 from streameval.analyses.gaps.statistics import Gap
 from streameval.analyses.listed import Configuration
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
@@ -23,7 +23,7 @@ from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.web import answers
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.batches import batch_of
 

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.catalogue import parse
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
-from streameval.evaluation.shell.readings import tables
+from streameval.evaluation.shell.reading_tables import tables
 from streameval.evaluation.shell.terminal import drawn_text
 from streameval.exporters.page.definition import metric_summary
 from streameval.exporters.page.page import page

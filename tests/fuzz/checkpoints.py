@@ -28,13 +28,13 @@ from streameval.checkpoints.store import Store, folder_store
 from streameval.cli import check
 from streameval.config import Config
 from streameval.config.config import schema
-from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest
 from streameval.config.states import StoredCheckpoint, restore
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
+from streameval.config.tables import StateOptions
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.evaluation.shell.readings import tables
+from streameval.evaluation.shell.reading_tables import tables
 from streameval.evaluation.shell.terminal import drawn_text
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from streameval.catalogue import catalogue
-from streameval.sources.options import SourceOptions
+from streameval.sources.settings import SourceOptions
 from streameval.sources.source import Source
 from tests.house.checkout import PACKAGE, ROOT, files, modules, texts
 from tests.processes import finished

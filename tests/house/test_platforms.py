@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streameval.evaluation.shell.errors import USAGE_ERROR
+from streameval.evaluation.shell.exits import USAGE_ERROR
 from tests.house.checkout import ROOT
 from tests.house.extras import HIDE
 from tests.processes import finished

@@ -20,17 +20,17 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
-from streameval.join.joiner import Listener
-from streameval.join.open_records import OpenLists, OpenRecords
-from streameval.join.options import (
+from streameval.join.attribution import (
     AttributionOptions,
     InteractionOptions,
     Key,
     Outcome,
     OutcomeCounts,
 )
+from streameval.join.joiner import Listener
+from streameval.join.open_records import OpenLists, OpenRecords
 from streameval.join.state import JoinedState
-from streameval.sources.options import FilesOptions
+from streameval.sources.settings import FilesOptions
 from tests.batches import batch_of, content_of
 
 SECOND: Final = 1_000

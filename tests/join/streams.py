@@ -16,8 +16,8 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.partition import EventCounter, Layout
 from streameval.events.records import Partition
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
-from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.batches import batch_of, content_of
 from tests.join.offline import Case, Joined, Log

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streameval.engine.snapshot import StreamHealth
-from streameval.join.options import OUTCOMES
+from streameval.join.attribution import OUTCOMES
 from streameval.testing.broker import Broker
 from tests.cli.program import json_lines, printed, run
 from tests.daemon.running import running

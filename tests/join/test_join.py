@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from streameval.events.records import Partition
 from streameval.join import joiner, state
+from streameval.join.attribution import FOREVER, OUTCOMES
 from streameval.join.explanation import ExplainedRecord, Explanation, KeyListener
-from streameval.join.options import FOREVER, OUTCOMES
 from tests.effort import few_examples
 from tests.join.offline import Case, Log, joined
 from tests.join.streams import REQUESTS, USERS, Run, cases

@@ -29,10 +29,10 @@ from streameval.events.errors import (
 from streameval.events.records import Partition
 from streameval.exporters.page.state import state
 from streameval.join import open_records as module
+from streameval.join.attribution import LAYOUT, AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend, JoinStats
 from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
-from streameval.join.options import LAYOUT, AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.source import SourceStatus
 from tests.batches import batch_of

@@ -12,9 +12,9 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.events import Event
+from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.join.streams import Fed
 from tests.join.test_limits import DONE, SHOWN
 

@@ -13,7 +13,7 @@ import pytest
 from streameval.config.states import newest_checkpoints, restore
 from streameval.engine.capture import lifetimes_of
 from streameval.evaluation.partials import merged, partials
-from streameval.join.options import OUTCOMES, Key
+from streameval.join.attribution import OUTCOMES, Key
 from streameval.testing.broker import Broker
 from tests.daemon.running import kafka_source, running
 from tests.effort import sampled, thorough

@@ -21,7 +21,7 @@ from streameval.attribution import (
     pieces,
     sides,
 )
-from streameval.join.options import OutcomeCounts
+from streameval.join.attribution import OutcomeCounts
 from tests.effort import thorough
 from tests.join.slow_tables import Row, slow_join
 from tests.join.worlds import ACT_KINDS, SECOND, SHOWN_KINDS, World, world

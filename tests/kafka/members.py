@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from streameval.events.records import Assignment, Partition
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.records import Schemas
+from streameval.sources.settings import KafkaOptions
 from tests.effort import PATIENCE
 
 

@@ -12,14 +12,14 @@ from kafka import KafkaProducer
 from streameval.checkpoints.format import Shard
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config, WebOptions
-from streameval.config.options import StateOptions, WindowsOptions
 from streameval.config.pipeline import new_ingest
+from streameval.config.tables import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.options import KafkaOptions, SimulatorOptions
+from streameval.sources.settings import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
 from streameval.testing.broker import Broker
 from tests.chaos.check import digests

@@ -15,11 +15,11 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from streameval.events.errors import ConfigError, RefusedMemberError, SourceError
 from streameval.events.records import Assignment, Partition
+from streameval.sources.kafka.client_settings import group_config
 from streameval.sources.kafka.cluster import ClusterMonitor
 from streameval.sources.kafka.confluent import ConfluentConsumer
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.member import GroupMember, Rebalance
-from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource, Stall
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker

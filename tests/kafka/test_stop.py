@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaProducer
 
 from streameval.checkpoints.store import folder_store
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulator import records
 from streameval.testing.broker import Broker
 from tests.daemon.running import kafka_source, running

@@ -18,8 +18,8 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.records import Schemas
+from streameval.sources.settings import KafkaOptions
 from streameval.sources.source import Positions, Source
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE

@@ -93,7 +93,7 @@ def test_the_truth_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         read.append(part.path)
         return original(part, *how)
 
-    monkeypatch.setattr("streameval.evaluation.rows.blocks_of", noted)
+    monkeypatch.setattr("streameval.evaluation.item_rows.blocks_of", noted)
     compare(*paths[:-1], "mrr", truth=paths[-1])
     assert sorted(read) == sorted(map(str, paths))
 

@@ -15,7 +15,7 @@ import pytest
 
 import streameval
 from streameval import Accumulator, Columns, Evaluation, Event, compare, evaluate, metric_at
-from streameval.evaluation.options import NoEventsError
+from streameval.evaluation.arguments import NoEventsError
 from streameval.events.errors import (
     MetricError,
     StreamevalError,
@@ -211,7 +211,7 @@ class TestScores:
         self, data: Data, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = values(evaluate(data.scores, data.gains, *METRICS))
-        monkeypatch.setattr("streameval.evaluation.scores._ENTRIES", 5 * ITEMS)
+        monkeypatch.setattr("streameval.evaluation.score_matrix._ENTRIES", 5 * ITEMS)
         assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
 
     def test_any_library_of_arrays_may_bring_them(self, data: Data) -> None:

@@ -19,7 +19,7 @@ from streameval import Accumulator, evaluate
 from streameval.attribution import Attribution, joined
 from streameval.config import load
 from streameval.config.states import store_at
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
 from streameval.engine.capture import lifetimes_of
 from streameval.partials import merged, partials, stored
 from streameval.testing.broker import Broker

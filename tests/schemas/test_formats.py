@@ -34,8 +34,8 @@ from streameval.decoding.framing import (
     remove_frame,
 )
 from streameval.decoding.invalid import Refusal
+from streameval.join.attribution import InteractionOptions
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.options import InteractionOptions
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
 from streameval.sources.schemas.records import Schemas

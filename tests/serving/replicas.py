@@ -13,7 +13,7 @@ from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config, load
 from streameval.config.config import schema
 from streameval.config.pipeline import frontend_of, layout
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import IngestCopy
 from streameval.engine.partition import Layout

@@ -21,7 +21,7 @@ from streameval.checkpoints.format import (
 from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import Location, folder_store, store_of
 from streameval.config import Config
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
 from streameval.engine.snapshot import StoredPartition
 from streameval.events.errors import UnsavedStateError
 from tests.changes.events import DAY

@@ -10,7 +10,7 @@ import pytest
 from streameval.checkpoints.store import store_of
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
 from streameval.engine.capture import RuntimeStatus
 from streameval.engine.snapshot import Health
 from streameval.events.records import Partition

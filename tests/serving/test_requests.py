@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streameval.checkpoints.store import store_of
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
 from tests.serving.replicas import (
     PARTITIONS,
     Looking,

@@ -18,7 +18,7 @@ from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
-from streameval.statistics.options import EXPERIMENT_USERS
+from streameval.statistics.limits import EXPERIMENT_USERS
 from streameval.statistics.users import HashArray
 from tests.crowds import audience_of
 from tests.simulation.bars import GROUPS, Bar, at_least, at_most, claims

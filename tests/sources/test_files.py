@@ -24,7 +24,7 @@ from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources import files
 from streameval.sources.files import FilesSource, lines
-from streameval.sources.options import FilesOptions
+from streameval.sources.settings import FilesOptions
 from streameval.sources.source import Positions
 from tests.effort import many_examples
 
@@ -254,7 +254,7 @@ def test_a_named_pipe_is_read_as_it_is_written(tmp_path: Path) -> None:
 _READER = """
 import sys
 from streameval.sources.files import FilesSource
-from streameval.sources.options import FilesOptions
+from streameval.sources.settings import FilesOptions
 from streameval.sources.source import Positions
 
 source = FilesSource(FilesOptions(paths=["-"]))

@@ -15,7 +15,7 @@ import zstandard
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.options import FilesOptions, SimulatorOptions
+from streameval.sources.settings import FilesOptions, SimulatorOptions
 from streameval.sources.simulator import SimulatorSource
 from streameval.sources.source import Positions, Source
 from streameval.testing.broker import Broker
@@ -123,7 +123,7 @@ def test_topics(broker: Broker) -> None:
 _HEAVY = {"kafka", "zstandard", "uvicorn", "starlette", "rich", "typer"}
 _SCRIPT = """
 import sys
-from streameval.sources.options import *
+from streameval.sources.settings import *
 print(*sys.modules)
 from streameval.sources.kinds import build
 build(SimulatorOptions(), {}), build(FilesOptions(paths=['x']), {})

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from streameval.events.records import Partition
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulator import (
     BLOCK,
     EPOCH,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from streameval.sources import simulator
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
     LATENESS,

@@ -17,7 +17,7 @@ import pytest
 
 from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import Store, folder_store
-from streameval.config.options import StateOptions
+from streameval.config.tables import StateOptions
 from streameval.daemon.assembly import checkpoint_store
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.stores.drafts import SHARD, draft
@@ -200,7 +200,7 @@ def test_a_folder_without_both_marks_is_not_shared(mode: int, tmp_path: Path) ->
 _GROUP = 20_000
 _REPLICA = f"""
 import os, sys
-from streameval.config.options import StateOptions
+from streameval.config.tables import StateOptions
 from streameval.daemon.assembly import checkpoint_store
 from tests.stores.drafts import SHARD, draft, whole
 os.setgroups([{_GROUP}])

@@ -12,7 +12,7 @@ import pytest
 
 from streameval.checkpoints.store import Store, is_store, store_of
 from streameval.cli.app import status
-from streameval.evaluation.shell.errors import USAGE_ERROR
+from streameval.evaluation.shell.exits import USAGE_ERROR
 from streameval.events.errors import StoreError
 from tests.effort import thorough
 from tests.stores import s3

@@ -38,10 +38,10 @@ from streameval.evaluation.partials import backfill
 from streameval.events.records import Partition
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.interval_formulas import normal_quantile, standard_error, student_reach
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import Audience, GroupSums
-from streameval.statistics.options import EXPERIMENT_USERS
+from streameval.statistics.limits import EXPERIMENT_USERS
 from streameval.statistics.users import user_hashes
 from tests.batches import batch_of
 from tests.cli.program import json_lines

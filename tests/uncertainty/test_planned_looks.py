@@ -14,7 +14,7 @@ from streameval import ComparisonReport, compare
 from streameval.analyses.experiments.comparison import Settings, judge
 from streameval.analyses.experiments.course import course_of, with_information
 from streameval.config import load
-from streameval.evaluation.options import InputError, lines_for_command
+from streameval.evaluation.arguments import InputError, lines_for_command
 from streameval.inference.interval_formulas import (
     log_student_tail,
     normal_quantile,

@@ -23,7 +23,7 @@ from streameval.engine.capture import lifetimes_of
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import half_width, standard_error
 from streameval.statistics.intervals import UNIT, GroupSums
-from streameval.statistics.options import EXPERIMENT_USERS
+from streameval.statistics.limits import EXPERIMENT_USERS
 from streameval.statistics.user_sums import UserTotals
 from tests.batches import batch_of
 from tests.cli.program import json_lines

@@ -38,10 +38,10 @@ from streameval.catalogue import parse
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
-from streameval.evaluation.options import InputError
+from streameval.evaluation.arguments import InputError
 from streameval.events.records import Partition
 from streameval.inference.interval_formulas import normal_quantile, student_reach
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.batches import batch_of
 from tests.cli.program import json_lines, run

@@ -18,8 +18,8 @@ from streameval import Accumulator, Intervals, changes, compare, evaluate
 from streameval.accumulator.kinds.experiment import PrePeriod
 from streameval.analyses.changes.reader import closed_day
 from streameval.config.config import Config
-from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import frontend_of, layout
+from streameval.config.tables import WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Frontend
 from streameval.engine.windows.times import parse_spans
@@ -33,7 +33,7 @@ from streameval.events.errors import (
 from streameval.inference import days as time_zones
 from streameval.inference.days import Calendar, number_of_day
 from streameval.partials import Cell, Partial, merged, partials
-from streameval.sources.options import SimulatorOptions
+from streameval.sources.settings import SimulatorOptions
 from tests.batches import batch_of
 from tests.cli.program import run
 from tests.durability.checkpointing import LoneMember, P, with_policy

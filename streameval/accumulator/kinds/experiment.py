@@ -24,8 +24,8 @@ from streameval.events.extras import LazyModule
 from streameval.inference.days import number_of_day
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import Audience, GroupSums
+from streameval.statistics.limits import EXPERIMENT_USERS
 from streameval.statistics.lists import HitsOptions
-from streameval.statistics.options import EXPERIMENT_USERS
 from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.intervals import GroupSums
-from streameval.statistics.options import MOST_USERS, PANE_USERS
+from streameval.statistics.limits import MOST_USERS, PANE_USERS
 from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from streameval.catalogue.metric import Metric
 from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Audience
-from streameval.statistics.options import MOST_USERS
+from streameval.statistics.limits import MOST_USERS
 from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:

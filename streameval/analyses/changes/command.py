@@ -39,15 +39,15 @@ from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
-from streameval.evaluation.options import NoEventsError, as_usage_error
+from streameval.evaluation.arguments import NoEventsError, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, explicit_options, setup_of
-from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
+from streameval.evaluation.shell.flags import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states
 from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
 from streameval.inference.days import calendar_of, date_of, number_of_day
-from streameval.inference.table import TextTable
+from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals
 
 

@@ -18,7 +18,7 @@ from streameval.analyses.changes.report import (
     ChangeVerdict,
 )
 from streameval.exporters.view import UNDEFINED, lift_bounds
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import percent
 
 _FEWEST: Final = 28.0

@@ -18,7 +18,7 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.rankers import slices_by
 from streameval.engine.windows.times import parse_spans
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import Note, Surroundings
+from streameval.evaluation.arguments import Note, Surroundings
 from streameval.evaluation.result import FileCounts, count
 from streameval.evaluation.setup import Request, Setup
 from streameval.events.errors import MetricTextError, StreamevalError

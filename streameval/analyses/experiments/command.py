@@ -34,12 +34,12 @@ from streameval.analyses.experiments.words import (
     opening,
     summary_lines,
 )
+from streameval.evaluation.arguments import as_usage_error
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite_or_none, is_table
-from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import Request, explicit_options
-from streameval.evaluation.shell.errors import report
-from streameval.evaluation.shell.options import (
+from streameval.evaluation.shell.exits import report
+from streameval.evaluation.shell.flags import (
     IntervalOptions,
     MethodOption,
     PairOptions,
@@ -53,7 +53,7 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.events.problems import percentage_hint
-from streameval.inference.table import TextTable
+from streameval.inference.text_table import TextTable
 
 
 class FailureCondition(StrEnum):

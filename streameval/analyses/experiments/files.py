@@ -50,7 +50,7 @@ from streameval.engine.analysis import Configured, Finding
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import Labels
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import (
+from streameval.evaluation.arguments import (
     InputError,
     Named,
     NoEventsError,
@@ -59,10 +59,10 @@ from streameval.evaluation.options import (
     column,
     idle_notes,
 )
-from streameval.evaluation.report import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
 from streameval.evaluation.sources import CallInputs, truth_of
+from streameval.evaluation.span_readings import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.stores import (
     StateCounts,
     method_of,

@@ -37,7 +37,7 @@ from streameval.analyses.experiments.words import (
 from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import number, render
 from streameval.exporters.view import UNDEFINED, lift_bounds
-from streameval.inference.table import ForestPlot, TextColumn, TextTable
+from streameval.inference.text_table import ForestPlot, TextColumn, TextTable
 from streameval.inference.words import percent
 
 _WIDEST: Final = 4.0

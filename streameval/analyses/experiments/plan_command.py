@@ -20,11 +20,11 @@ from streameval.analyses.experiments.caps import (
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Goal, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.words import FARTHEST, pace_text
+from streameval.evaluation.arguments import Surroundings, as_usage_error
 from streameval.evaluation.files import finite_or_none
-from streameval.evaluation.options import Surroundings, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, setup_of
-from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
+from streameval.evaluation.shell.flags import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states, selected_metrics
 from streameval.events.errors import (
@@ -35,7 +35,7 @@ from streameval.events.errors import (
     UsageError,
 )
 from streameval.exporters.view import figure
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import confidence_text, percent
 from streameval.statistics.intervals import Intervals
 

@@ -41,6 +41,7 @@ from streameval.analyses.experiments.words import (
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
+from streameval.evaluation.arguments import Options
 from streameval.evaluation.evaluation import (
     Evaluation,
     ReadingOptions,
@@ -49,13 +50,12 @@ from streameval.evaluation.evaluation import (
     options_of,
     warned_notes,
 )
-from streameval.evaluation.options import Options
 from streameval.evaluation.plot import DrawnRow, axes_of, draw_rows
 from streameval.evaluation.setup import Request, explicit_options
 from streameval.evaluation.sources import CallInputs, inputs_of, is_path
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events.errors import MetricError, NotComparableError, UsageError
-from streameval.inference.table import TextTable
+from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals, Method, check_method
 
 if TYPE_CHECKING:

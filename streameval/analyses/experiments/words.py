@@ -29,7 +29,7 @@ from streameval.analyses.experiments.verdicts import (
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.interval_formulas import FEWEST_GROUPS
 from streameval.inference.planned_looks import PlannedLook
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import list_text, percent
 from streameval.statistics.intervals import Method
 

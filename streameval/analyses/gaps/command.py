@@ -14,10 +14,10 @@ from streameval.analyses.gaps.analysis import GAPS, gaps_in
 from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.options import NoEventsError, as_usage_error
+from streameval.evaluation.arguments import NoEventsError, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
-from streameval.evaluation.shell.options import (
+from streameval.evaluation.shell.flags import (
     Format,
     GroupOptions,
     IntervalOptions,
@@ -35,7 +35,7 @@ from streameval.evaluation.stores import (
     without_sets,
 )
 from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
-from streameval.inference.table import TextTable
+from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals, Method
 
 

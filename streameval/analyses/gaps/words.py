@@ -5,7 +5,7 @@ from __future__ import annotations
 from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.exporters.page.templates import number
 from streameval.exporters.view import figure
-from streameval.inference.table import ForestPlot, TextColumn, TextTable
+from streameval.inference.text_table import ForestPlot, TextColumn, TextTable
 from streameval.inference.words import confidence_text
 
 

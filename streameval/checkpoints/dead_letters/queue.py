@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from streameval.engine.dead_letters import DeadLetter
 from streameval.events.errors import ConfigError, DeadLetterError
 from streameval.sources.kinds import topic_client, topic_names
-from streameval.sources.options import SourceOptions
+from streameval.sources.settings import SourceOptions
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes in the queue above which `send` flushes first."""

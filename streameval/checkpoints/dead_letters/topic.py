@@ -28,7 +28,7 @@ from streameval.sources.kafka.diagnosis import (
     failure_of,
 )
 from streameval.sources.kafka.kafka_python import close_producer
-from streameval.sources.options import EARLIEST, LATEST
+from streameval.sources.settings import EARLIEST, LATEST
 from streameval.sources.topics import Message, records_between, send
 
 PREFIX: Final = "streameval.dlq."

@@ -19,6 +19,7 @@ from streameval.accumulator.kinds.user_sums import USER_SUMS_PREFIX
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
+from streameval.engine.windows.family_users import FamilyUsers, UsersCopy, add_users, users_alone
 from streameval.engine.windows.labels import (
     ActivityState,
     Folding,
@@ -44,7 +45,6 @@ from streameval.engine.windows.times import (
     section_name,
     span_text,
 )
-from streameval.engine.windows.users import FamilyUsers, UsersCopy, add_users, users_alone
 from streameval.events import Batch
 from streameval.events.errors import (
     DamagedStateError,

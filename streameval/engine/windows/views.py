@@ -14,9 +14,9 @@ from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family import FamilyCopy, FamilySpec
+from streameval.engine.windows.family_users import ByUser, by_user_of, with_users
 from streameval.engine.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
 from streameval.engine.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
-from streameval.engine.windows.users import ByUser, by_user_of, with_users
 
 _C = TypeVar("_C", Table, ByUser)
 _K = TypeVar("_K", bound=Hashable)

@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 from typer import Option
 
+from streameval.evaluation.arguments import InputError, Options, Setting, as_usage_error
 from streameval.evaluation.evaluation import count_call, title_of
-from streameval.evaluation.options import InputError, Options, Setting, as_usage_error
 from streameval.evaluation.partials_reader import has_partials, spans_of
 from streameval.evaluation.setup import Request
-from streameval.evaluation.shell.errors import refuse_invalid
-from streameval.evaluation.shell.options import (
+from streameval.evaluation.shell.exits import refuse_invalid
+from streameval.evaluation.shell.flags import (
     GroupOptions,
     PairOptions,
     ReadOptions,
@@ -21,7 +21,7 @@ from streameval.evaluation.shell.options import (
     files_of_command,
     with_fields,
 )
-from streameval.evaluation.shell.readings import write_series
+from streameval.evaluation.shell.reading_tables import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.events.errors import (
     InvalidEventError,

@@ -25,10 +25,10 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from streameval.evaluation.options import Note, Surroundings, for_command
-from streameval.evaluation.shell.errors import output, report
+from streameval.evaluation.arguments import Note, Surroundings, for_command
+from streameval.evaluation.shell.exits import output, report
 from streameval.events.printable import printable, printable_json
-from streameval.inference.table import T, TextColumn, TextTable
+from streameval.inference.text_table import T, TextColumn, TextTable
 
 _DEFAULT_WIDTH = 200
 

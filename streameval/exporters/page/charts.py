@@ -14,7 +14,7 @@ from streameval.exporters.page.history import PANE, history
 from streameval.exporters.page.selection import Excerpt, slice_name, window_name
 from streameval.exporters.view import UNDEFINED, figure, moment
 from streameval.inference.days import date_of, number_of_day
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import capital
 
 MOST: Final = 8

@@ -25,7 +25,7 @@ from streameval.exporters.page.selection import (
 from streameval.exporters.page.state import State
 from streameval.exporters.page.templates import render, safe
 from streameval.exporters.view import CAUTION, UNDEFINED, has_estimates, moment, span
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import percent
 
 STATIC: Final = Path(__file__).parent.parent / "web" / "static"

@@ -37,14 +37,14 @@ from kafka.protocol.consumer import HeartbeatRequest, IsolationLevel
 from streameval.events.errors import SourceError
 from streameval.events.records import Partition
 from streameval.events.secrets import Latest
+from streameval.sources.kafka.client_settings import CREDENTIALS, addresses, known_settings
 from streameval.sources.kafka.diagnosis import (
     REASONS,
     SETTINGS_ERRORS,
     failure_of,
     settings_error,
 )
-from streameval.sources.kafka.settings import CREDENTIALS, addresses, known_settings
-from streameval.sources.options import LATEST
+from streameval.sources.settings import LATEST
 
 _PAUSE_SECONDS: Final = 1.0
 _FIRST_TIMEOUT_MS: Final = 1_000

@@ -19,16 +19,16 @@ from kafka import errors
 from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from streameval.events.secrets import Latest
-from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
-from streameval.sources.kafka.diagnosis import permanent_error
-from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
-from streameval.sources.kafka.settings import (
+from streameval.sources.kafka.client_settings import (
     CREDENTIALS,
     TABLE,
     librdkafka_name,
     librdkafka_settings,
     similar_names,
 )
+from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
+from streameval.sources.kafka.diagnosis import permanent_error
+from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
 
 _CONNECTING_SECONDS: Final = 10.0
 

@@ -33,7 +33,7 @@ from kafka.errors import (
 
 from streameval.events.errors import RefusedMemberError, SourceError
 from streameval.events.records import Partition
-from streameval.sources.kafka.settings import addresses
+from streameval.sources.kafka.client_settings import addresses
 
 SETTINGS_ERRORS: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """Errors that a client raises for inconsistent settings."""

@@ -21,7 +21,7 @@ from streameval.events.records import (
     RecordBatch,
 )
 from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
-from streameval.sources.options import EARLIEST, LATEST
+from streameval.sources.settings import EARLIEST, LATEST
 
 Change: TypeAlias = Literal["assigned", "revoked", "lost"]
 """The method of `Owner` to call."""

@@ -21,6 +21,12 @@ from streameval.events.errors import SourceError, UnevenStreamsError
 from streameval.events.extras import imports_of
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
 from streameval.events.secrets import redact
+from streameval.sources.kafka.client_settings import (
+    KAFKA_PYTHON,
+    client_of,
+    group_config,
+    source_topics,
+)
 from streameval.sources.kafka.cluster import ClusterMonitor, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
@@ -31,14 +37,8 @@ from streameval.sources.kafka.diagnosis import (
 )
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.member import Consumer, GroupMember
-from streameval.sources.kafka.settings import (
-    KAFKA_PYTHON,
-    client_of,
-    group_config,
-    source_topics,
-)
-from streameval.sources.options import KafkaOptions, start_spec
 from streameval.sources.schemas.records import Schemas
+from streameval.sources.settings import KafkaOptions, start_spec
 from streameval.sources.source import Positions, SourceStatus
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import check_time, microsecond_column
 from streameval.decoding.values import label_texts
-from streameval.evaluation.cells import Kind, ListColumn, is_list_type, require_lists
+from streameval.evaluation.arguments import InputError, Named, Options, Setting, column
 from streameval.evaluation.files import (
     MIND,
     RowBlock,
@@ -33,7 +33,7 @@ from streameval.evaluation.files import (
     plain_array,
     require,
 )
-from streameval.evaluation.options import InputError, Named, Options, Setting, column
+from streameval.evaluation.list_columns import Kind, ListColumn, is_list_type, require_lists
 from streameval.events import Batch
 from streameval.events.arrow import in_microseconds
 from streameval.events.batch import IntArray

@@ -24,7 +24,7 @@ from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import Tally
 from streameval.engine.snapshot import StoredPartition
-from streameval.engine.stored import StoredStates
+from streameval.engine.stored_states import StoredStates
 from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,

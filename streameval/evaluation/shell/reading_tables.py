@@ -11,14 +11,14 @@ from rich.text import Text
 
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
-from streameval.evaluation.report import (
+from streameval.evaluation.shell.exits import report
+from streameval.evaluation.shell.terminal import Forms, command_text
+from streameval.evaluation.span_readings import (
     SpanReadings,
     label_column,
     page_of,
     records_of,
 )
-from streameval.evaluation.shell.errors import report
-from streameval.evaluation.shell.terminal import Forms, command_text
 from streameval.events.printable import printable
 from streameval.exporters.view import (
     CAUTION,
@@ -29,7 +29,7 @@ from streameval.exporters.view import (
     figure,
     has_estimates,
 )
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.text_table import TextColumn, TextTable
 
 _SIDE_BY_SIDE: Final = 4
 """Most slices shown side by side; more have a row each."""

@@ -10,8 +10,8 @@ import pytest
 
 from streameval.checkpoints.store import Store
 from streameval.config import Config
-from streameval.config.options import StateOptions
-from streameval.daemon import stored
+from streameval.config.tables import StateOptions
+from streameval.daemon import stored_values
 from streameval.events.errors import StoreError
 from tests.serving.replicas import config_of
 
@@ -32,8 +32,8 @@ def test_stopping_waits_for_a_reading_that_has_begun(
         ended.set()
         raise StoreError("somewhere", "it is slow", "wait")
 
-    monkeypatch.setattr(stored, "checkpoint_store", open_slowly)
-    values = stored.StoredValues(config, counting=lambda: False, patience=0.0)
+    monkeypatch.setattr(stored_values, "checkpoint_store", open_slowly)
+    values = stored_values.StoredValues(config, counting=lambda: False, patience=0.0)
     values.start()
     assert began.wait(60)
     threading.Timer(0.05, may_end.set).start()
@@ -42,7 +42,7 @@ def test_stopping_waits_for_a_reading_that_has_begun(
 
 
 def test_stopping_ends_the_waiting_at_once(config: Config) -> None:
-    values = stored.StoredValues(config, counting=lambda: False, patience=3_600.0)
+    values = stored_values.StoredValues(config, counting=lambda: False, patience=3_600.0)
     values.start()
     values.stop()
     assert not [thread for thread in threading.enumerate() if thread.name == "stored"]
@@ -50,6 +50,6 @@ def test_stopping_ends_the_waiting_at_once(config: Config) -> None:
 
 def test_without_a_store_there_is_nothing_to_stop(config: Config) -> None:
     without = msgspec.structs.replace(config, state=None)
-    values = stored.StoredValues(without, counting=lambda: False)
+    values = stored_values.StoredValues(without, counting=lambda: False)
     values.start()
     values.stop()

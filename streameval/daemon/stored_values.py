@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config
-from streameval.config.stored import StoreReader
+from streameval.config.store_reader import StoreReader
 from streameval.daemon.assembly import checkpoint_store
 from streameval.daemon.log import emit
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture

@@ -15,9 +15,9 @@ from typer import Argument, Exit, Option
 from streameval.catalogue.context import USER_KEY
 from streameval.checkpoints.store import is_store
 from streameval.decoding.fields import TimeUnit
-from streameval.evaluation.options import Form, Options, Ties, separators_of
+from streameval.evaluation.arguments import Form, Options, Ties, separators_of
 from streameval.evaluation.setup import Request, explicit_options
-from streameval.evaluation.shell.errors import FAILED, refuse_invalid
+from streameval.evaluation.shell.exits import FAILED, refuse_invalid
 from streameval.evaluation.shell.terminal import Forms
 from streameval.evaluation.sources import CallInputs, inputs_of
 from streameval.events import Combine

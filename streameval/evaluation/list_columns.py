@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 import msgspec
 import numpy as np
 
+from streameval.evaluation.arguments import InputError, Setting
 from streameval.evaluation.files import TableColumn, arrow
-from streameval.evaluation.options import InputError, Setting
 
 _MISSING: Final = ("NaN", "nan", "None", "null", "NULL", "NA", "<NA>", "\\N")
 """Texts that programs write for a missing value."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from streameval.evaluation.options import NOTHING_TO_EXCLUDE, Note, Ties
+from streameval.evaluation.arguments import NOTHING_TO_EXCLUDE, Note, Ties
 from streameval.evaluation.pairs import hashes_of, mixed_hashes
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns, as_numpy

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.decoding.fields import TimeUnit
-from streameval.evaluation.cells import ListColumn, is_list_type, is_text, lists_in_rows
+from streameval.evaluation.arguments import InputError, Named, Note, Options, Setting, column
 from streameval.evaluation.coded import encoded, merge_coded
-from streameval.evaluation.events import (
+from streameval.evaluation.event_rows import (
     id_column,
     label_codes,
     numbers_of,
@@ -42,8 +42,8 @@ from streameval.evaluation.files import (
     suffix_of,
     table_name,
 )
-from streameval.evaluation.labels import LabelRows
-from streameval.evaluation.options import InputError, Named, Note, Options, Setting, column
+from streameval.evaluation.list_columns import ListColumn, is_list_type, is_text, lists_in_rows
+from streameval.evaluation.user_labels import LabelRows
 from streameval.events.batch import IntArray
 from streameval.events.errors import SourceError, UsageError, suggestion
 from streameval.events.ragged import Array

@@ -10,8 +10,12 @@ import pytest
 from streameval.events.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events.secrets import redact
 from streameval.sources import kafka
+from streameval.sources.kafka.client_settings import (
+    client_config,
+    group_config,
+    librdkafka_settings,
+)
 from streameval.sources.kafka.confluent import librdkafka_config
-from streameval.sources.kafka.settings import client_config, group_config, librdkafka_settings
 from streameval.sources.kafka.source import KafkaSource
 from tests.kafka.topics import options
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.decoding.values import MISSING_LABEL
+from streameval.evaluation.arguments import InputError, Named, Note
 from streameval.evaluation.coded import merge_coded
 from streameval.evaluation.files import listing
-from streameval.evaluation.options import InputError, Named, Note
 from streameval.events import Id
 
 

@@ -18,7 +18,7 @@ from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError
 from streameval.events.problems import check_types
 from streameval.sources.files import lines
-from streameval.sources.options import LARGEST_PORT
+from streameval.sources.settings import LARGEST_PORT
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.events.errors import ConfigError, nearest
 from streameval.events.secrets import FileText, names_a_file, substitute
-from streameval.sources.options import LARGEST_PORT, KafkaOptions
+from streameval.sources.settings import LARGEST_PORT, KafkaOptions
 
 TABLE: Final = "source.kafka"
 """The table that errors name."""
