@@ -11,7 +11,7 @@ from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import By
 from streameval.events import Batch, Event, Interaction
-from streameval.events.listing import list_at
+from streameval.events.analysis_registry import register_analyses
 from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ __all__ = [
 ]
 __version__ = "0.3.0.dev0"
 
-list_at("streameval.analyses.listed")
+register_analyses("streameval.analyses.listed")
 
 # Analyses and what reads columns or files: a loop that only counts single events needs neither.
 _LATER = {

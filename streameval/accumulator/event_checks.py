@@ -332,7 +332,7 @@ class EventChecks:
     ) -> None:
         for others in filter(None, other_types):
             self._requested_types.update(others.counted)
-            self._types.update(others.found)
+            self._types.update(others.uncounted)
         self._types.update(each.type or "" for of_event in typed for each in of_event)
         _prune(self._types)
 

@@ -22,7 +22,7 @@ from streameval.events.errors import (
     nearest,
 )
 from streameval.events.event import gains_of_type
-from streameval.events.previews import are_hidden, error_shown, preview
+from streameval.events.previews import are_hidden, describe_error, preview
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells
@@ -143,7 +143,7 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
         items, interactions = list(event.recommendations), event.interactions
         where = f" for recommendations {items!r:.80} and interactions {interactions!r:.80}"
     remedy = f"Correct {function.__name__} in {function.__module__}"
-    problem = f"metric {metric.text!r} failed{where} ({error_shown(error)})"
+    problem = f"metric {metric.text!r} failed{where} ({describe_error(error)})"
     return OwnMetricError(metric.text, f"{problem}. {remedy}.", remedy)
 
 

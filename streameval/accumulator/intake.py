@@ -41,7 +41,7 @@ from streameval.events.rules import (
     in_row,
     marks_error,
     named_users,
-    sound_event,
+    validate_event,
     without_padding,
 )
 from streameval.events.times import is_event_time, outside_error
@@ -122,7 +122,7 @@ def checked_event(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Eve
     if is_plain:
         return kind, event
     kind, event = _normalise(kind, event)
-    return kind, sound_event(event)
+    return kind, validate_event(event)
 
 
 def _check_fields(event: Event) -> None:
@@ -320,7 +320,7 @@ def _sound(kind: IdKind | None, batch: Batch, rows: Sequence[int]) -> tuple[IdKi
     for row in rows:
         try:
             kind, checked = _normalise(kind, events[row])
-            events[row] = sound_event(checked)
+            events[row] = validate_event(checked)
         except InvalidEventError as error:
             raise in_row(row, len(batch), error) from None
     return kind, columns_of(events)

@@ -23,7 +23,7 @@ from streameval.evaluation.shell.exits import FAILED, report
 from streameval.evaluation.shell.flags import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import ConfigError, UsageError
-from streameval.events.previews import ids_shown
+from streameval.events.previews import redact_ids
 from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,
@@ -81,7 +81,7 @@ def explain(
     explanations = dict(traced.explanations())
     if not explanations:
         logs = ", ".join(chain.from_iterable(settings.attribution.streams))
-        report(f"no record of {ids_shown([key])[0]!r} in {logs}.")
+        report(f"no record of {redact_ids([key])[0]!r} in {logs}.")
         raise Exit(FAILED)
     names = settings.dimensions()
     forms = Forms(

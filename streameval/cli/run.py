@@ -29,7 +29,7 @@ from streameval.evaluation.shell.exits import (
 )
 from streameval.evaluation.shell.flags import with_fields
 from streameval.events.errors import ConfigError, StreamevalError
-from streameval.events.previews import traceback_shown
+from streameval.events.previews import describe_traceback
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")
@@ -153,5 +153,5 @@ def _unexpected(error: Exception) -> Mapping[str, str]:
         return {"error": out_of_memory(error)}
     return {
         "error": f"{described(error)}: unexpected; please report this line.",
-        "traceback": traceback_shown(error),
+        "traceback": describe_traceback(error),
     }

@@ -44,8 +44,8 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES, NO_CAP
 from streameval.engine.windows.times import Windowing, duration_of, span_text
 from streameval.events import Id
+from streameval.events.analysis_registry import registered
 from streameval.events.errors import MetricError, SourceError, damage_as_error
-from streameval.events.listing import listed
 from streameval.events.previews import hide_previews
 from streameval.events.problems import REMOVED, check_types
 from streameval.inference.days import TimeZoneError, checked_time_zone
@@ -415,7 +415,7 @@ LABELS = "labels"
 
 def configuration() -> type[Config]:
     """The type of a file: the configuration with a table for each analysis."""
-    with_tables: type[Config] = listed("Configuration")
+    with_tables: type[Config] = registered("Configuration")
     return with_tables
 
 

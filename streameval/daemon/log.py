@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from streameval.events.errors import without_user
-from streameval.events.previews import are_hidden, traceback_shown
+from streameval.events.previews import are_hidden, describe_traceback
 from streameval.events.printable import printable_json
 
 _LOG: Final = logging.getLogger("streameval")
@@ -66,7 +66,7 @@ class Logfmt(logging.Formatter):
         pairs = {"ts": _moment(record.created), "level": record.levelname.lower()}
         pairs |= _content(record)
         if record.exc_info:
-            pairs["error"] = traceback_shown(record.exc_info[1])
+            pairs["error"] = describe_traceback(record.exc_info[1])
         return " ".join(f"{key}={_quote(value)}" for key, value in pairs.items())
 
 
@@ -91,7 +91,7 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
 
 def _log_uncaught(_kind: object, error: BaseException | None, _traceback: object) -> None:
     """Write what Python would write of an error that nobody caught, without its message."""
-    sys.stderr.write(f"{traceback_shown(error)}\n")
+    sys.stderr.write(f"{describe_traceback(error)}\n")
 
 
 def level_of(name: str) -> int:

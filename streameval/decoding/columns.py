@@ -59,7 +59,7 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
         return self if voters is None else msgspec.structs.replace(self, voters=voters)
 
     def with_others(self, others: Decoded, at: Sequence[int]) -> Decoded:
-        """These records together with others of the batch, which were decoded apart from them.
+        """These records together with others of the batch, which another decoder decoded.
 
         `at`: the index of each of the others, ascending.
         """
@@ -76,7 +76,7 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
 
     @property
     def engaged(self) -> BoolArray:
-        """Whether each event has interactions."""
+        """True for the events with interactions; shape (events,)."""
         matches = self.batch.matches
         if matches is not None and not matches.skipped.size:
             return np.asarray(matches.interaction_count > 0)

@@ -31,7 +31,7 @@ LISTS_OF_EVENTS: Final = {
     "unexpectedness": ("baseline", "each list's baseline"),
     "user_novelty": ("history", "each user's history"),
 }
-"""Metric -> the key of [event] without which it has no value, and what the field holds."""
+"""Metric -> the key of [event] without which it has no value, and the content of the field."""
 
 _FIELDS: Final = (
     *("recommendations", "interactions", "user", "time", "event_id"),
@@ -56,7 +56,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         recommendations: the list shown: ids, or objects.
         item: an object's item id in that list.
         score: an object's score in that list.
-        interactions: what the user did: ids, id -> gain, or objects.
+        interactions: of the user: ids, id -> gain, or objects.
         interaction_item: an object's item id in interactions.
         gain: an object's gain; 1 if absent.
         gains: gains in a separate list, one for each interaction that is an id; 1 if absent or
@@ -116,11 +116,11 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         check_types(self, self._problems())
         if self.rankers is not None:
-            # A join keeps their lists by index, and settings are equal in any order.
+            # A join stores their lists by index, and settings are equal in any order.
             msgspec.structs.force_setattr(self, "rankers", dict(sorted(self.rankers.items())))
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Formats without what they need, gains, and rankers with names or paths of others."""
+        """Incomplete formats, invalid gains, and rankers with names or paths already in use."""
         yield from encoding_problems(*self.encoding)
         if self.types is not None and not self.types:
             yield "types", "no type is named, so nothing would count; name some, or remove it."
@@ -140,7 +140,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def ranker_names(self) -> tuple[str, ...]:
-        """The rankers that were not shown, by name."""
+        """The names of the rankers that were not shown."""
         return tuple(self.rankers or ())
 
     def paths(self, dimensions: Sequence[str]) -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ class Encoding(msgspec.Struct, frozen=True):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether a record can only be decoded with its schema."""
+        """True if a record can only be decoded with its schema."""
         return self.format == "avro"
 
 
@@ -110,7 +110,7 @@ def _finite(value: Any) -> Any:
 
 
 def with_invalid(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:
-    """The columns with these records as invalid ones; if they are tombstones, instead of those.
+    """The columns with these records as invalid instead of as tombstones.
 
     `refused`: index in the batch -> why the record is invalid.
     """

@@ -60,7 +60,7 @@ def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
 
 def _item_id(ids: Ids, item: object, where: str) -> Id:
     check_not_ignored(where, [item])
-    return ids.one(item, where)
+    return ids.id_of(item, where)
 
 
 def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
@@ -68,15 +68,15 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     kinds = set(map(type, elements))
     if dict not in kinds:
         check_not_ignored(field, elements)
-        return ids.each(elements, field)
+        return ids.ids_of(elements, field)
     if len(kinds) > 1:
         return [item_of(element, path, ids, f"{field}[{i}]") for i, element in enumerate(elements)]
-    items = path.of_each(elements)
+    items = path.of_records(elements)
     if None in items:
         where = f"{field}[{items.index(None)}].{path.text}"
         raise Refusal("missing_field", f"{where} is absent or null")
     check_not_ignored(field, items)
-    return ids.each(items, field)
+    return ids.ids_of(items, field)
 
 
 class Recommended(NamedTuple):
@@ -111,14 +111,14 @@ class RecommendationReader:
         return Recommended(unpadded, self._scores(values[: len(unpadded)]), len(items))
 
     def items(self, value: object, _: str) -> Sequence[Id]:
-        """Read a list of which only the items matter."""
+        """Read a list without its scores."""
         return self.read(value).items
 
     def _scores(self, values: list[Any]) -> list[float] | None:
         objects = [value for value in values if type(value) is dict]
-        scores_found = self._score.of_each(objects)
-        if set(map(type, scores_found)) == {float}:  # JSON numbers are finite
-            return scores_found if len(scores_found) == len(values) else None
+        score_values = self._score.of_records(objects)
+        if set(map(type, score_values)) == {float}:  # JSON numbers are finite
+            return score_values if len(score_values) == len(values) else None
         numbers = [
             finite(score, f"{self._field}[{index}].{self._score.text}", "invalid_score")
             for index, value in enumerate(values)
@@ -145,7 +145,7 @@ class Engagement(NamedTuple):
 
 
 class InteractionReader:
-    """Reads interactions: ids, also with a list of gains, id -> gain, or objects with a gain."""
+    """Reads interactions: ids, optionally with a list of gains; id -> gain; or objects."""
 
     def __init__(self, fields: EventFields) -> None:
         self._field = fields.interactions
@@ -171,7 +171,7 @@ class InteractionReader:
                 self._require_type(None, self._field)
             combined = combine_gains(
                 (
-                    (self._ids.one(key, where), finite(gain, f"{where}.{key}", "invalid_gain"))
+                    (self._ids.id_of(key, where), finite(gain, f"{where}.{key}", "invalid_gain"))
                     for key, gain in content.items()
                 ),
                 self._how,
@@ -190,17 +190,23 @@ class InteractionReader:
             pairs = zip(unpadded, self._gains_of(gains, len(unpadded), len(items)), strict=True)
             combined = combine_gains(pairs, self._how)
             return Engagement(combined.by_item, hides_loss=combined.hides_loss)
-        typed = tuple(self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values))
+        typed = tuple(
+            self._interaction(value, f"{self._field}[{i}]") for i, value in enumerate(values)
+        )
         without_padding(self._field, {interaction.item for interaction in typed})
         other_types = None
         if self._types is not None:
-            others = (each.type or "" for each in typed if each.type not in self._types)
+            others = (
+                interaction.type or ""
+                for interaction in typed
+                if interaction.type not in self._types
+            )
             other_types = OtherTypes(tuple(self._types), tuple(others))
             typed = tuple(interaction for interaction in typed if interaction.type in self._types)
         combined, by_type = combine_interactions(typed, self._how)
-        # The largest of each type is found where it is counted.
-        kept = by_type if self._how == "sum" else typed
-        return Engagement(combined.by_item, kept, combined.hides_loss, other_types)
+        # With "max", the statistic takes the largest of each type.
+        counted = by_type if self._how == "sum" else typed
+        return Engagement(combined.by_item, counted, combined.hides_loss, other_types)
 
     def _gains_of(self, gains: Any, items: int, padded: int) -> list[float]:
         """The gains of ids, without those of padding."""
@@ -213,7 +219,7 @@ class InteractionReader:
             for index, gain in enumerate(values[:items])
         ]
 
-    def _one(self, value: Any, where: str) -> Interaction:
+    def _interaction(self, value: Any, where: str) -> Interaction:
         item = item_of(value, self._item, self._ids, where)
         if type(value) is not dict:
             self._require_type(None, where)
@@ -258,11 +264,11 @@ class GeneralDecoder:
     """
 
     def __init__(
-        self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
+        self, fields: EventFields, dimensions: Sequence[str], *, recommendations_only: bool = False
     ) -> None:
         self._fields = fields
         self._name = Ids("string")
-        self._shown_only = shown_only
+        self._recommendations_only = recommendations_only
         for name in fields.per_item or ():
             if not _NAME.fullmatch(name) or name in ("true", "false"):
                 problem = f"{name!r} is not a name that a metric can have as a parameter"
@@ -281,7 +287,7 @@ class GeneralDecoder:
         self._read_baseline = RecommendationReader(fields, fields.baseline or "").items
         self._read_history = RecommendationReader(fields, fields.history or "", history=True).items
         self._read_interactions = InteractionReader(fields).read
-        unread = _OF_INTERACTIONS if shown_only else ()
+        unread = _OF_INTERACTIONS if recommendations_only else ()
         self._parse = TopLevel(
             path.key for key, path in self._paths.items() if key not in unread
         ).parse
@@ -296,10 +302,11 @@ class GeneralDecoder:
             invalid = refusal.invalid
         except InvalidEventError as error:
             invalid = invalid_of(error)
-        # Whether it has interactions in any form.
         engaged = False
         with suppress(Refusal):
-            engaged = not self._shown_only and bool(self._paths["interactions"].of(record))
+            engaged = not self._recommendations_only and bool(
+                self._paths["interactions"].of(record)
+            )
         return msgspec.structs.replace(invalid, engaged=engaged)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
@@ -337,22 +344,24 @@ class GeneralDecoder:
         )
 
     def _event(self, record: dict[str, Any]) -> DecodedEvent:
-        listed = self._read_recommendations(self._paths["recommendations"].of(record))
+        recommended = self._read_recommendations(self._paths["recommendations"].of(record))
         outcome = _NONE
-        if not self._shown_only:
+        if not self._recommendations_only:
             gains = self._paths["gains"].of(record) if "gains" in self._paths else None
             outcome = self._read_interactions(self._paths["interactions"].of(record), gains)
-            if are_marks(listed.items, outcome.items):
+            if are_marks(recommended.items, outcome.items):
                 raise marks_error(self._fields.interactions)
-        read, items = partial(self._read, record), (len(listed.items), listed.padded)
+        read, items = partial(self._read, record), (len(recommended.items), recommended.padded)
         return DecodedEvent(
-            recommendations=listed.items,
+            recommendations=recommended.items,
             interactions=outcome.items,
-            user=read("user", self._name.one, optional=True) or None,
+            user=read("user", self._name.id_of, optional=True) or None,
             ts=read("time", self._moment),
             labels=tuple(label_text(path.of(record), path.text) for path in self._dimensions),
             positions=read("positions", positions, *items, optional=True),
-            scores=read("scores", scores, *items) if "scores" in self._paths else listed.scores,
+            scores=read("scores", scores, *items)
+            if "scores" in self._paths
+            else recommended.scores,
             baseline=read("baseline", self._read_baseline),
             history=read("history", self._read_history, optional=True),
             typed=outcome.typed,
@@ -384,13 +393,13 @@ class GeneralDecoder:
         values: dict[str, Any] = {}
         for name, path in self._per_item.items():
             # Errors name the field of the record.
-            listed = item_values({path.text: path.of(record)}, items, padded) or {}
-            for values[name] in listed.values():
+            by_name = item_values({path.text: path.of(record)}, items, padded) or {}
+            for values[name] in by_name.values():
                 for word in values[name]:
                     if isinstance(word, str):
                         check_bytes(word, MAX_LABEL_BYTES, path.text, "label_too_long")
         return values or None
 
-    def _moment(self, written: object, field: str) -> int | None:
+    def _moment(self, raw: object, field: str) -> int | None:
         unit = self._fields.time_unit
-        return None if unit is None else microseconds(check_time(written, unit, field), unit)
+        return None if unit is None else microseconds(check_time(raw, unit, field), unit)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from streameval.events.errors import InvalidEventError
-from streameval.events.previews import detail_shown
+from streameval.events.previews import redact_detail
 from streameval.events.times import YEARS
 
 Unreadable: TypeAlias = Literal[
@@ -22,7 +22,7 @@ Unreadable: TypeAlias = Literal[
     "not_an_object",
     "number_too_large",
 ]
-"""Why the bytes of a record cannot be decoded."""
+"""Reasons why the bytes of a record cannot be decoded."""
 
 Reason: TypeAlias = Literal[
     Unreadable,
@@ -42,7 +42,7 @@ Reason: TypeAlias = Literal[
     "history_too_long",
     "uncountable",
 ]
-"""Why a record is invalid; `REASONS` explains each."""
+"""Reasons why a record is invalid; `REASONS` explains each."""
 
 REASONS: MappingProxyType[Reason, str] = MappingProxyType(
     {
@@ -93,16 +93,16 @@ class InvalidEvent(msgspec.Struct, frozen=True):
     engaged: bool = False
 
 
-def shown_detail(event: InvalidEvent) -> str:
+def redact_invalid(event: InvalidEvent) -> str:
     """The detail of an invalid record, as it may leave the process; see `previews`."""
     if event.reason == "uncountable":
-        # Of an error, whose message is hidden where it is described.
+        # `describe_error` has hidden the message already.
         return event.detail
-    return detail_shown(event.detail, REASONS[event.reason])
+    return redact_detail(event.detail, REASONS[event.reason])
 
 
 def invalid_of(error: InvalidEventError) -> InvalidEvent:
-    """The invalid record for an error of the rules of lists, whose reasons are known here."""
+    """The invalid record for an error of `events.rules`, whose reasons are those of a record."""
     reason: Any = error.reason
     return InvalidEvent(reason, error.detail)
 

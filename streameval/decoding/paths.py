@@ -22,7 +22,7 @@ FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class TopLevel:
-    """Parses records into dicts of the given keys; skips other keys unread, as compiled rows do."""
+    """Parses records into dicts of some keys; skips other keys unread, as compiled rows do."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._keys = list(dict.fromkeys(keys))
@@ -88,10 +88,10 @@ _UNREADABLE = re.compile(r"[\"\\\x00-\x1f]")
 
 
 class Segment(NamedTuple):
-    """One step of a path."""
+    """One step of a path; `is_list`: the path goes on in each element of its list."""
 
     name: str
-    each: bool
+    is_list: bool
 
 
 class Path:
@@ -109,7 +109,7 @@ class Path:
         self.segments: Final = tuple(
             Segment(step.removesuffix("[]"), step.endswith("[]")) for step in text.split(".")
         )
-        self._only = text if is_plain(text) else None
+        self._only = text if is_top_level(text) else None
 
     @property
     def key(self) -> str:
@@ -122,32 +122,32 @@ class Path:
             return record.get(self._only)
         return self._walk(record, 0)
 
-    def of_each(self, records: Sequence[dict[str, Any]]) -> list[Any]:
+    def of_records(self, records: Sequence[dict[str, Any]]) -> list[Any]:
         """The value at the path in each record."""
         if self._only is not None:
             return [record.get(self._only) for record in records]
         return [self._walk(record, 0) for record in records]
 
     def _walk(self, value: Any, depth: int) -> Any:
-        for number, (name, is_each) in enumerate(self.segments[depth:], depth + 1):
+        for number, (name, is_list) in enumerate(self.segments[depth:], depth + 1):
             if type(value) is not dict:
                 raise self._refusal("an object", value, number - 1)
             value = value.get(name)
             if value is None:
                 return None
-            if is_each:
-                return self._walk_each(value, number)
+            if is_list:
+                return self._walk_list(value, number)
         return value
 
-    def _walk_each(self, value: Any, depth: int) -> list[Any]:
+    def _walk_list(self, value: Any, depth: int) -> list[Any]:
         if type(value) is not list:
             raise self._refusal("an array", value, depth)
-        lists_follow = any(segment.each for segment in self.segments[depth:])
+        lists_follow = any(segment.is_list for segment in self.segments[depth:])
         walked = [self._walk(element, depth) for element in value]
         return [inner for outer in walked for inner in outer or ()] if lists_follow else walked
 
     def _refusal(self, expected: str, value: object, depth: int) -> Refusal:
-        steps = (name + "[]" * is_each for name, is_each in self.segments[:depth])
+        steps = (name + "[]" * is_list for name, is_list in self.segments[:depth])
         where = ".".join(steps).removesuffix("[]") if expected == "an array" else ".".join(steps)
         return Refusal("wrong_type", f"{where}: found {preview(value)} instead of {expected}")
 
@@ -172,6 +172,6 @@ def compile_path(text: str, key: str, *, lists: bool = False) -> Path:
     return Path(text)
 
 
-def is_plain(text: str) -> bool:
-    """Whether the path is a single top-level key."""
+def is_top_level(text: str) -> bool:
+    """True if the path is a single top-level key."""
     return "." not in text and "[" not in text

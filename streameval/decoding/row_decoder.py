@@ -1,4 +1,4 @@
-"""The fast decoder: plain records, each decoded and checked by one call into C."""
+"""The row decoder: decodes and checks a record with lists of ids by one call into C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import Meta
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import MAX_HISTORY, EventFields
 from streameval.decoding.framing import BatchDecoder
-from streameval.decoding.paths import FAILURES, is_plain
+from streameval.decoding.paths import FAILURES, is_top_level
 from streameval.decoding.times import KINDS, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, label_texts, text_id
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch, combine_gains
@@ -35,9 +35,9 @@ _texts: Callable[[tuple[Any, ...]], tuple[str, ...]] = lru_cache(4_096)(label_te
 
 
 class RowDecoder:
-    """Decodes plain records, whose lists have ids instead of objects; leaves others to `general`.
+    """Decodes records whose lists have ids instead of objects; `general` is its fallback.
 
-    `row`: see `plain_row`. `search`: how lists are searched for hits; None if records hold
+    `row`: see `row_type`. `search`: how lists are searched for hits; None if records hold
     recommendations only.
     """
 
@@ -63,7 +63,7 @@ class RowDecoder:
         self._ranked = [name for name in ranked if name in self._names]
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode a batch of records to columns, with the hits of the lists of plain ones."""
+        """Decode a batch of records to columns, with the hits of the rows that it decodes."""
         rows, others = list[Any](), list[int]()
         decode, append = self._decode, rows.append  # looked up once: this is the hot loop
         for index, value in enumerate(values):
@@ -75,12 +75,12 @@ class RowDecoder:
         if others:
             indices = np.delete(np.arange(len(values)), others).tolist()
         decoded = self._columns(rows, indices) if rows else None
-        odd = [] if decoded is None else self._odd(rows, decoded.batch)
-        if decoded is None or len(odd) == len(rows):
+        fallback = [] if decoded is None else self._fallback_rows(rows, decoded.batch)
+        if decoded is None or len(fallback) == len(rows):
             return self._general.decode_many(values)
-        if odd:
-            decoded = decoded.take(np.delete(np.arange(len(rows)), odd))
-            others = sorted([*others, *(indices[row] for row in odd)])
+        if fallback:
+            decoded = decoded.take(np.delete(np.arange(len(rows)), fallback))
+            others = sorted([*others, *(indices[row] for row in fallback)])
         if not others:
             return decoded
         return decoded.with_others(
@@ -96,7 +96,7 @@ class RowDecoder:
             users = [user or None for user in users] if "" in users else users
         event_ids: Any = self._column(rows, "event_id")
         if event_ids is not None:
-            event_ids = _TEXT.each(event_ids, "event_id")
+            event_ids = _TEXT.ids_of(event_ids, "event_id")
         per_item = [
             {
                 name: values
@@ -126,7 +126,7 @@ class RowDecoder:
         interactions: Sequence[Any] = batch.interactions
         matches = match(lists, interactions, self._kind, depth, every=every)
         if self._are_text and matches.skipped.size:
-            # Some may be odd for their integers alone.
+            # Some may be skipped only because of their integers.
             lists = list(map(_as_text, lists))
             interactions = list(map(_as_text, interactions))
             matches = match(lists, interactions, self._kind, depth, every=every)
@@ -142,36 +142,36 @@ class RowDecoder:
         )
 
     def _interactions(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Sequence[bool]]:
-        """The interactions of each row, with the gains beside them; and hidden losses."""
+        """The interactions of each row with their gains, and which rows hide losses."""
         interactions = self._column(rows, "interactions") or [()] * len(rows)
         if self._column(rows, "gains") is None:
             return interactions, ()
         combined: list[tuple[Any, bool]] = [
             combine_gains(zip(ids, row.gains, strict=True), self._how)
-            if self._are_paired(row)
+            if self._has_gain_per_id(row)
             else (ids, False)
             for row, ids in zip(rows, interactions, strict=True)
         ]
         return [ids for ids, _ in combined], [hides_loss for _, hides_loss in combined]
 
-    def _are_paired(self, row: Any) -> bool:
-        """Whether a row has ids with a gain each; the general decoder reads padding and others."""
+    def _has_gain_per_id(self, row: Any) -> bool:
+        """True if a row has one gain for each id, and no padding."""
         ids, gains = row.interactions, row.gains
         if gains is None or type(ids) is not list or len(ids) != len(gains):
             return False
         is_text = not self._are_text or set(map(type, ids)) <= {str}
         return is_text and RESERVED.isdisjoint(ids)
 
-    def _odd(self, rows: Sequence[Any], batch: Batch) -> list[int]:
-        """The rows with padding, marks, wrong lengths or times outside the range, ascending.
+    def _fallback_rows(self, rows: Sequence[Any], batch: Batch) -> list[int]:
+        """The rows with padding, marks, wrong lengths or invalid times, ascending.
 
-        The general decoder decodes them again, and says why they are invalid.
+        The general decoder decodes them again, and gives the reasons of invalid ones.
         """
-        odd = set[int]() if batch.matches is None else set(batch.matches.skipped.tolist())
+        fallback = set[int]() if batch.matches is None else set(batch.matches.skipped.tolist())
         if batch.times is not None:
-            odd.update(outside_range(batch.times).tolist())
+            fallback.update(outside_range(batch.times).tolist())
         if "gains" in self._names:
-            odd.update(
+            fallback.update(
                 at
                 for at, row in enumerate(rows)
                 if row.gains is not None
@@ -179,15 +179,15 @@ class RowDecoder:
             )
         for name in self._other_ids:
             lists = [getattr(row, name) or () for row in rows]
-            odd.update(at for at, ids in enumerate(lists) if not RESERVED.isdisjoint(ids))
+            fallback.update(at for at, ids in enumerate(lists) if not RESERVED.isdisjoint(ids))
         for name in self._ranked:
             columns = enumerate(getattr(row, name) for row in rows)
-            odd.update(
+            fallback.update(
                 at
                 for at, column in columns
                 if column is not None and len(column) != len(rows[at].recommendations)
             )
-        return sorted(odd)
+        return sorted(fallback)
 
     def _slots(self, prefix: str) -> list[str]:
         return [name for name in self._names if name.startswith(prefix)]
@@ -207,14 +207,14 @@ class RowDecoder:
 
 
 def _as_text(ids: Any) -> Any:
-    """Ids as text; a list with what losses ignore as it is, since as text that would be an id."""
-    return ids if type(ids) is not list or IGNORED in ids else _TEXT.each(ids, "")
+    """Ids as text; a list with `IGNORED` unchanged, since as text it would pass as an id."""
+    return ids if type(ids) is not list or IGNORED in ids else _TEXT.ids_of(ids, "")
 
 
-def plain_row(
-    fields: EventFields, dimensions: Sequence[str], *, shown_only: bool
+def row_type(
+    fields: EventFields, dimensions: Sequence[str], *, recommendations_only: bool
 ) -> type[msgspec.Struct] | None:
-    """A Struct of the fields of plain records.
+    """A Struct of the fields of records that `RowDecoder` decodes.
 
     Its attributes are the keys of `EventFields.paths`, numbered in tables (`labels_5`). Returns
     None if a path is nested, two fields share a path, or interactions need a type: the general
@@ -223,37 +223,41 @@ def plain_row(
     text, identity = short_text(MAX_ID_BYTES), short_text(MAX_ID_BYTES, 1) | INTEGER
     # An empty text is padding, which the general decoder removes.
     item = identity if fields.ids == "string" else INTEGER
-    listed, interacted = (
+    id_list, interaction_list = (
         _list_of(item, most) for most in (fields.max_recommendations, fields.max_interactions)
     )
     if fields.ids == "string":  # keys of JSON objects are text
-        interacted |= _gains_of(short_text(MAX_ID_BYTES, 1), fields.max_interactions)
+        interaction_list |= _gains_of(short_text(MAX_ID_BYTES, 1), fields.max_interactions)
     word: Any = short_text(MAX_LABEL_BYTES)
     # With a default, the field is optional.
     kinds: dict[str, tuple[Any, ...]] = {
-        "recommendations": (listed,),
-        "interactions": (interacted,),
+        "recommendations": (id_list,),
+        "interactions": (interaction_list,),
         "user": (text | INTEGER | None, None),
         "time": (KINDS[fields.time_unit or "s"],),
         "event_id": (identity,),
         "positions": (list[_RANK] | None, None),
         "scores": (list[float],),
-        "baseline": (listed,),
+        "baseline": (id_list,),
         "history": (_list_of(item, MAX_HISTORY) | None, None),
         "gains": (list[_GAIN] | None, None),
         "per_item": (list[float | word | None] | None, None),
-        "rankers": (listed,),
+        "rankers": (id_list,),
         "labels": (word | INTEGER | None, None),  # `label_texts` makes text of it
     }
     columns, paths = list[Any](), dict[str, str]()
     for number, (key, path) in enumerate(fields.paths(dimensions)):
         kind, in_table, _ = key.partition(".")
         name = f"{kind}_{number}" if in_table else key
-        if name not in ("interactions", "gains") or not shown_only:
+        if name not in ("interactions", "gains") or not recommendations_only:
             columns.append((name, *kinds[kind]))
             paths[name] = path
-    is_typed = fields.types is not None and not shown_only
-    if is_typed or len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
+    is_typed = fields.types is not None and not recommendations_only
+    if (
+        is_typed
+        or len(set(paths.values())) < len(paths)
+        or not all(map(is_top_level, paths.values()))
+    ):
         return None
     return msgspec.defstruct("Row", columns, rename=paths, gc=False, frozen=True, kw_only=True)
 

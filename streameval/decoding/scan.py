@@ -1,4 +1,4 @@
-"""The scanner: reads plain records into columns in C, without a Python object for each.
+"""The scanner: reads records with lists of ids into columns in C, without Python objects.
 
 The decoder is the authority: it reads every record that the scanner refuses.
 """
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
-from streameval.decoding.paths import is_plain
+from streameval.decoding.paths import is_top_level
 from streameval.decoding.values import label_text
 from streameval.events import Batch
 from streameval.events.batch import select
@@ -27,11 +27,13 @@ from streameval.statistics.matching import Search, matched
 _MOST_FIELDS = 32
 
 _READ = ("recommendations", "interactions", "gains", "time", "user", "event_id")
-"""Fields that the scanner knows, with labels; the decoder reads records with gains or others."""
+"""Fields that the scanner reads, besides labels; records with gains go to the decoder."""
 
 
 class RecordScanner:
-    """Reads the plain records of a batch; leaves others to `decoder`, which reads lists, too.
+    """Reads the records of a batch that have lists of ids; `decoder` is its fallback.
+
+    The decoder also reads the lists themselves, where a metric needs them.
 
     `search`: how lists are searched for hits.
     """
@@ -59,16 +61,16 @@ class RecordScanner:
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
         columns, (users, event_ids, *labels), times = self._scan(values)
-        odd = np.frombuffer(columns[0], np.int64)
-        if 2 * odd.size > len(values):
-            # Most are read by the decoder, which need not read their lists a second time.
+        fallback = np.frombuffer(columns[0], np.int64)
+        if 2 * fallback.size > len(values):
+            # The decoder would read most of them: it reads all, so that no lists are read twice.
             return self._decoder.decode_many(values)
-        plain: Any = np.arange(len(values))
-        plain = np.delete(plain, odd) if odd.size else plain
+        scanned: Any = np.arange(len(values))
+        scanned = np.delete(scanned, fallback) if fallback.size else scanned
         batch = Batch(
-            # For now, where the lists are.
-            recommendations=plain,
-            interactions=plain,
+            # Indices of the records instead of lists, which are read when a metric needs them.
+            recommendations=scanned,
+            interactions=scanned,
             users=_named(*users) if any(users[1]) else None,
             times=np.frombuffer(times, np.int64) if self._has_time else None,
             event_ids=_named(*event_ids) if self._has_event_id else None,
@@ -79,17 +81,16 @@ class RecordScanner:
         decoded = Decoded(
             batch=batch,
             dimensions=dimensions if labels else None,
-            indices=plain.tolist() if odd.size else range(len(values)),
+            indices=scanned.tolist() if fallback.size else range(len(values)),
         )
-        if odd.size:
-            others = self._decoder.decode_many([values[index] for index in odd.tolist()])
-            # Their hits and lists in the form of the plain ones, none of which is read to join.
-            rows: Any = odd[others.indices]
+        if fallback.size:
+            others = self._decoder.decode_many([values[index] for index in fallback.tolist()])
+            # In the form of the scanned ones, so that joining them reads no lists.
+            rows: Any = fallback[others.indices]
             batch = matched(others.batch, self._search)
             batch = replace(batch, recommendations=rows, interactions=rows)
-            decoded = decoded.with_others(replace(others, batch=batch), odd.tolist())
+            decoded = decoded.with_others(replace(others, batch=batch), fallback.tolist())
             values = select(values, np.asarray(decoded.indices))
-        # The lists are read when somebody asks for them.
         batch = replace(
             decoded.batch,
             recommendations=LazyColumn(values, self._recommendations),
@@ -116,16 +117,16 @@ class RecordScanner:
 
 
 def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:
-    """Whether the scanner can read the configured fields, and is compiled."""
+    """True if the scanner is compiled, and can read the configured fields."""
     keys, paths = zip(*fields.paths(dimensions), strict=True)
-    is_odd = len(set(paths)) < len(paths) or not all(map(is_plain, paths))
+    are_distinct = len(set(paths)) == len(paths) and all(map(is_top_level, paths))
     unread = {key.partition(".")[0] for key in keys}.difference(_READ, {"labels"})
     too_many = len(_READ) + len(dimensions) > _MOST_FIELDS
-    return not (Scanner is None or fields.types is not None or unread or is_odd or too_many)
+    return not (Scanner is None or fields.types is not None or unread or too_many) and are_distinct
 
 
 def _named(codes: bytes, names: Sequence[Any]) -> list[Any]:
     if len(codes) == len(names) * np.dtype(np.int64).itemsize:
-        return [*names]  # Each is another, and they are numbered in their order.
-    listed: list[Any] = np.array(names, object)[np.frombuffer(codes, np.int64)].tolist()
-    return listed
+        return [*names]  # All are distinct: codes are given in order of appearance.
+    column: list[Any] = np.array(names, object)[np.frombuffer(codes, np.int64)].tolist()
+    return column

@@ -21,7 +21,7 @@ from streameval.events.ids import is_number
 from streameval.events.previews import preview
 from streameval.events.times import END_TIME, EPOCH, FIRST_TIME, YEARS, is_event_time
 
-Written: TypeAlias = float | int | datetime
+RawTime: TypeAlias = float | int | datetime
 """Event time as decoded: a number of the configured unit, or a datetime with an offset."""
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -30,49 +30,49 @@ _FIRST = FIRST_TIME // _PER_SECOND
 _END = END_TIME // _PER_SECOND
 
 
-def _whole(per_second: int) -> Any:
+def _integer_time(per_second: int) -> Any:
     return Annotated[int, Meta(ge=_FIRST * per_second, lt=_END * per_second)]
 
 
 KINDS: Mapping[TimeUnit, Any] = MappingProxyType(
     {
         "s": Annotated[float, Meta(ge=_FIRST, lt=_END)],
-        "ms": _whole(1_000),
-        "us": _whole(1_000_000),
+        "ms": _integer_time(1_000),
+        "us": _integer_time(1_000_000),
         "iso8601": Annotated[datetime, Meta(tz=True)],
     }
 )
 """Type of event time for msgspec, by unit; refuses bool, NaN and times without an offset."""
 
 
-def _from_seconds(written: Any) -> int:
+def _from_seconds(raw: Any) -> int:
     # `repr` gives the digits as written; multiplying the float would round them.
-    return int(Decimal(repr(written)).scaleb(6).to_integral_value())
+    return int(Decimal(repr(raw)).scaleb(6).to_integral_value())
 
 
-def _from_datetime(written: Any) -> int:
-    return int((written - EPOCH) // _MICROSECOND)
+def _from_datetime(raw: Any) -> int:
+    return int((raw - EPOCH) // _MICROSECOND)
 
 
 _CONVERSIONS: Mapping[TimeUnit, Callable[[Any], int]] = {
     "s": _from_seconds,
-    "ms": lambda written: int(written) * 1_000,
+    "ms": lambda raw: int(raw) * 1_000,
     "us": int,
     "iso8601": _from_datetime,
 }
 
 
-def microseconds(written: Written, unit: TimeUnit) -> int:
+def microseconds(raw: RawTime, unit: TimeUnit) -> int:
     """Convert event time to microseconds since the epoch, exactly; finer digits are rounded.
 
     Example:
         >>> microseconds(1700000000.123457, "s"), microseconds(1700000000123, "ms")
         (1700000000123457, 1700000000123000)
     """
-    return _CONVERSIONS[unit](written)
+    return _CONVERSIONS[unit](raw)
 
 
-def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int64]:
+def microsecond_column(raw: Sequence[Any], unit: TimeUnit) -> NDArray[np.int64]:
     """Convert a column as `microseconds` does, much faster.
 
     Example:
@@ -80,20 +80,20 @@ def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int
         [1700000000123457, -1500000]
     """
     if unit == "s":
-        return _second_column(np.array(written, dtype=np.float64))
+        return _second_column(np.array(raw, dtype=np.float64))
     if unit == "iso8601":
-        return _moment_column([moment - EPOCH for moment in written])
-    return np.array(written, dtype=np.int64) * (1_000 if unit == "ms" else 1)
+        return _moment_column([moment - EPOCH for moment in raw])
+    return np.array(raw, dtype=np.int64) * (1_000 if unit == "ms" else 1)
 
 
 def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     # From 1987 to 2106 adjacent floats are 0.1 to 0.5 microseconds apart: seven decimals determine
     # the rounding. The fraction of a second has so few bits that its product is exact.
-    whole = np.floor(seconds)
-    tenths = (seconds - whole) * 1e7
+    whole_seconds = np.floor(seconds)
+    tenths = (seconds - whole_seconds) * 1e7
     nearest = np.rint(tenths)
     sure = (seconds >= 2.0**29) & (seconds < 2.0**32) & (np.abs(tenths - nearest) != 0.5)
-    result = whole.astype(np.int64) * _PER_SECOND + np.rint(nearest / 10).astype(np.int64)
+    result = whole_seconds.astype(np.int64) * _PER_SECOND + np.rint(nearest / 10).astype(np.int64)
     for index in np.flatnonzero(~sure).tolist():
         result[index] = _from_seconds(seconds[index].item())
     return result
@@ -114,7 +114,7 @@ def _is_moment(text: str) -> bool:
 
 
 def _why_not(value: object, unit: TimeUnit, error: msgspec.ValidationError) -> str:
-    """The reason that a value is not a time in a unit, and the unit that reads it."""
+    """The reason why a value is not a time in a unit, and the unit that reads it."""
     if isinstance(value, str) and unit != "iso8601":
         return "it is text, which only 'iso8601' reads"
     if unit == "iso8601" and is_number(value):
@@ -126,13 +126,13 @@ def _why_not(value: object, unit: TimeUnit, error: msgspec.ValidationError) -> s
 
 def check_time(
     value: object, unit: TimeUnit, field: str, *, naive: tzinfo | None = None
-) -> Written:
+) -> RawTime:
     """Check that a decoded JSON value is event time in this unit.
 
     `naive`: the zone of text without an offset; None refuses such text.
     """
     try:
-        time: Written = msgspec.convert(value, KINDS[unit])
+        time: RawTime = msgspec.convert(value, KINDS[unit])
     except msgspec.ValidationError as error:
         moment = _moment_of(value) if unit == "iso8601" and isinstance(value, str) else None
         if moment is not None and moment.tzinfo is None:
@@ -169,9 +169,9 @@ def _moment_of(text: str) -> datetime | None:
     is_leap = part["second"] == "60"
     time = f"{part['hour']}:{part['minute']}:{'59' if is_leap else part['second']}"
     zone = form["zone"] and (f"{part['hours']}:{part['minutes']}" if form["hours"] else "Z")
-    plain = f"{day[:4]}-{day[4:6]}-{day[6:]}T{time}.{part['digits']}{zone or ''}"
+    extended = f"{day[:4]}-{day[4:6]}-{day[6:]}T{time}.{part['digits']}{zone or ''}"
     try:
-        moment = msgspec.convert(plain, datetime) + timedelta(seconds=is_leap)
+        moment = msgspec.convert(extended, datetime) + timedelta(seconds=is_leap)
         utc = moment - (moment.utcoffset() or timedelta())
     except (msgspec.ValidationError, OverflowError):
         return None

@@ -15,7 +15,7 @@ from streameval.events import LARGEST_GAIN, LARGEST_RANK, Id
 from streameval.events.previews import preview
 
 MAX_ID_BYTES: Final = 1_024
-"""Longest id, in UTF-8: a URL fits; more is a document by mistake, kept with every count."""
+"""Most bytes of an id in UTF-8: a URL fits; longer text, stored with every count, is a mistake."""
 
 _WORD = 63
 _DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
@@ -58,8 +58,8 @@ class Ids:
         self._kind = str if kind == "string" else int
         self._convert = text_id if kind == "string" else integer_id
 
-    def one(self, value: object, field: str) -> Id:
-        """One id."""
+    def id_of(self, value: object, field: str) -> Id:
+        """The id in the configured kind."""
         item_id = self._convert(value, field)
         if type(item_id) is not int or item_id.bit_length() > _WORD:
             check_bytes(str(item_id), MAX_ID_BYTES, field, "id_too_long")
@@ -69,20 +69,20 @@ class Ids:
         """One id that identifies a record: events with an empty one would be one event."""
         if value == "":
             raise Refusal("missing_field", f"{field} is empty")
-        return self.one(value, field)
+        return self.id_of(value, field)
 
-    def each(self, values: Sequence[Any], field: str) -> list[Id]:
-        """A list of ids."""
+    def ids_of(self, values: Sequence[Any], field: str) -> list[Id]:
+        """A list of ids in the configured kind."""
         kinds = set(map(type, values))
         if kinds == {str} == {self._kind} and 4 * max(map(len, values)) <= MAX_ID_BYTES:
             return list(values)
         if kinds == {int} and max(map(int.bit_length, values)) <= _WORD:
             return list(values) if self._kind is int else list(map(str, values))
-        return [self.one(value, f"{field}[{i}]") for i, value in enumerate(values)]
+        return [self.id_of(value, f"{field}[{i}]") for i, value in enumerate(values)]
 
 
 MAX_LABEL_BYTES: Final = 256
-"""Longest label, type of interaction or word of an item, in UTF-8: Prometheus holds every value."""
+"""Most bytes of a label, interaction type or word in UTF-8: Prometheus stores every value."""
 
 _RESERVED = re.compile(r"__+(missing|other)__")
 
@@ -159,9 +159,9 @@ def positions(content: Any, field: str, items: int, padded: int) -> list[int] | 
 
 def scores(content: Any, field: str, items: int, padded: int) -> list[float]:
     """Scores of the items shown; see `positions`."""
-    listed = _cut(as_list(content, field), items, padded)
+    entries = _cut(as_list(content, field), items, padded)
     numbers = [
-        finite(value, f"{field}[{index}]", "invalid_score") for index, value in enumerate(listed)
+        finite(value, f"{field}[{index}]", "invalid_score") for index, value in enumerate(entries)
     ]
     check_length(numbers, items, field, "invalid_score")
     return numbers

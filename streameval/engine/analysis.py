@@ -18,7 +18,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.monitoring import Monitoring
 from streameval.engine.windows.views import FamilyView
-from streameval.events.listing import listed
+from streameval.events.analysis_registry import registered
 from streameval.events.records import Partition
 from streameval.statistics.intervals import Intervals
 
@@ -275,7 +275,7 @@ class Finding(NamedTuple):
 
 def installed() -> tuple[Analysis[Any, Any], ...]:
     """All analyses, in the order of the page."""
-    analyses: tuple[Analysis[Any, Any], ...] = listed("ANALYSES")
+    analyses: tuple[Analysis[Any, Any], ...] = registered("ANALYSES")
     return analyses
 
 

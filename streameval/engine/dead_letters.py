@@ -20,7 +20,7 @@ from streameval.decoding.invalid import (
     Reason,
     Unreadable,
     invalid_of,
-    shown_detail,
+    redact_invalid,
 )
 from streameval.events.errors import (
     InvalidEventError,
@@ -28,7 +28,7 @@ from streameval.events.errors import (
     RefusedRecordsError,
     StreamevalError,
 )
-from streameval.events.previews import detail_shown, error_shown, preview
+from streameval.events.previews import describe_error, preview, redact_detail
 from streameval.events.records import Partition, RecordBatch
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     def why(self) -> str:
         """Its message for people: one that was written with previews may have to be hidden."""
         explained = REASONS.get(cast("Reason", self.reason), self.reason)
-        return detail_shown(self.message, explained)
+        return redact_detail(self.message, explained)
 
     def __str__(self) -> str:
         return f"{self.partition} offset {self.offset}: {self.reason}: {self.message}"
@@ -195,7 +195,7 @@ def dead_letters_in(
         stage: Stage = "decode" if event.reason in _OF_DECODING else "validate"
         headers = () if batch.headers is None else batch.headers(row)
         # Lone surrogates are escaped.
-        message = shown_detail(event).encode("utf-8", "backslashreplace")[:MESSAGE_BYTES]
+        message = redact_invalid(event).encode("utf-8", "backslashreplace")[:MESSAGE_BYTES]
         dead_letters.append(
             DeadLetter(
                 partition=batch.partition,
@@ -330,7 +330,10 @@ def described(error: BaseException) -> str:
         return f"{described(error.__cause__)}. {error.remedy}"
     last = extract_tb(error.__traceback__)[-1:]
     return "".join(
-        [error_shown(error), *(f", {Path(frame.filename).name}:{frame.lineno}" for frame in last)]
+        [
+            describe_error(error),
+            *(f", {Path(frame.filename).name}:{frame.lineno}" for frame in last),
+        ]
     )
 
 

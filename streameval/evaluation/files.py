@@ -21,7 +21,7 @@ import msgspec
 
 from streameval.evaluation.arguments import Form, InputError, Options, Setting
 from streameval.evaluation.quotes import UNIT_SEPARATOR, QuoteCheck, WrongQuote, has_quotes
-from streameval.events.arrow import beyond_64_bits, plain_table, refuse_bombs, row_name
+from streameval.events.arrow import beyond_64_bits, normalize_table, refuse_bombs, row_name
 from streameval.events.errors import ProblemError, SourceError
 from streameval.events.extras import import_extra
 from streameval.sources.files import lines
@@ -255,7 +255,7 @@ def parts_of(table: Table, options: Options) -> list[TablePart]:
         raise _empty(table)
     if form == "arrow":
         with _explain_errors(table), _arrow_file(table) as file:
-            schema = plain_table(file.schema.empty_table()).schema
+            schema = normalize_table(file.schema.empty_table()).schema
             return [TablePart(table, length or 0, kind=schema)]
     if form != "parquet" or length is None:
         return [TablePart(table, length or 0)]
@@ -386,10 +386,10 @@ def _arrow_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
         columns = [*columns_read(names)]
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
-        yield RowBlock(path, plain_table(file.schema.empty_table().select(columns)), names)
+        yield RowBlock(path, normalize_table(file.schema.empty_table().select(columns)), names)
         for batch in batches:
             batch.validate(full=True)
-            rows = plain_table(arrow().Table.from_batches([batch]).select(columns))
+            rows = normalize_table(arrow().Table.from_batches([batch]).select(columns))
             yield RowBlock(path, rows, names, first)
             first += batch.num_rows
 

@@ -14,8 +14,8 @@ from streameval.events.event import (
     Id,
     Interaction,
     Interactions,
+    built_in_id,
     combine_interactions,
-    plain,
 )
 from streameval.events.gains import LARGEST_GAIN, Combine, combine_gains
 
@@ -32,8 +32,8 @@ __all__ = [
     "ItemGroup",
     "Matches",
     "OtherTypes",
+    "built_in_id",
     "columns_of",
     "combine_gains",
     "combine_interactions",
-    "plain",
 ]

@@ -38,10 +38,10 @@ ArrowTable: TypeAlias = ArrowStream | ArrowArray
 
 
 def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> None:
-    """Refuse a parquet file that says of itself that a list or a cell is longer than any.
+    """Refuse a parquet file whose metadata declare a list or cell above the limits.
 
-    Parquet stores a value that repeats once, so a kilobyte can hold a list of millions; what a file
-    says of its parts tells without building any.
+    Parquet stores a repeated value once, so a kilobyte can hold a list of millions. The metadata
+    give its size before it is expanded.
 
     Args:
         path: of the file.
@@ -69,10 +69,14 @@ def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns with these names; recommendations and interactions are required."""
     all_columns = as_table(table)
-    found = with_user_column(all_columns)
+    table_with_users = with_user_column(all_columns)
     for name in ("recommendations", "interactions"):
         column_of(all_columns, name)
-    return {name: column_of(found, name) for name in names if name in found.column_names}
+    return {
+        name: column_of(table_with_users, name)
+        for name in names
+        if name in table_with_users.column_names
+    }
 
 
 def with_user_column(table: Any) -> Any:
@@ -102,16 +106,16 @@ def as_table(table: Any) -> Any:
     # `table` imports pandas if it is installed, which takes half a second per process.
     if not isinstance(table, _arrow().Table):
         table = _convert(_with_named_pairs(table), _arrow().table, "a table")
-    return plain_table(table)
+    return normalize_table(table)
 
 
-def plain_table(table: Any) -> Any:
-    """The table without the layouts that pyarrow can hardly compute on.
+def normalize_table(table: Any) -> Any:
+    """The table with layouts that pyarrow computes on.
 
     Views of strings and bytes (from Polars) become strings and bytes, list views become lists, and
     run-end-encoded columns are decoded.
     """
-    columns = [_plain(column) for column in table.columns]
+    columns = [_normalize(column) for column in table.columns]
     return _arrow().Table.from_arrays(columns, names=table.column_names)
 
 
@@ -142,7 +146,7 @@ def refuse_lazy(table: Any) -> None:
 
 
 def null_rows(array: Any) -> NDArray[np.bool_]:
-    """Which rows of an Arrow array are null; shape (rows,)."""
+    """True for the rows of an Arrow array that are null; shape (rows,)."""
     column = _array(array)
     if not column.null_count:
         return np.zeros(len(column), np.bool_)
@@ -240,8 +244,8 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _plain(column: Any) -> Any:
-    """An array, or a chunked array, in the layouts that pyarrow can take and encode."""
+def _normalize(column: Any) -> Any:
+    """An array, or a chunked array, in a layout that pyarrow can index and encode."""
     arrow, kind, text = _arrow(), column.type, _arrow().large_string()
     if arrow.types.is_string_view(kind):
         return column.cast(text)
@@ -262,27 +266,27 @@ def _plain(column: Any) -> Any:
             return column
     if isinstance(column, arrow.ChunkedArray):
         chunks = column.chunks or [arrow.array([], kind)]
-        return arrow.chunked_array([_plain(chunk) for chunk in chunks])
+        return arrow.chunked_array([_normalize(chunk) for chunk in chunks])
     compute = import_extra("pyarrow.compute", "Arrow", "tables")
     if is_encoded:
-        return _plain(compute.run_end_decode(column))
+        return _normalize(compute.run_end_decode(column))
     # Not a cast, which loses entries of list views in pyarrow 26.
     lengths = compute.fill_null(compute.list_value_length(column), 0).to_numpy()
     offsets = arrow.array(np.concatenate(([0], np.cumsum(lengths))), arrow.int64())
-    values = _plain(column.flatten())
+    values = _normalize(column.flatten())
     return arrow.LargeListArray.from_arrays(offsets, values, mask=column.is_null())
 
 
 def _is_list(kind: Any) -> bool:
     types = _arrow().types
-    plain = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-    return any(of(kind) for of in (*plain, types.is_list_view, types.is_large_list_view))
+    offset_lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(of(kind) for of in (*offset_lists, types.is_list_view, types.is_large_list_view))
 
 
 def _array(array: Any) -> Any:
     column = _user_column(array)
     chunked = isinstance(column, _arrow().ChunkedArray)
-    column = _plain(column)
+    column = _normalize(column)
     return column.combine_chunks() if chunked else column
 
 

@@ -114,12 +114,12 @@ def _joined(parts: Sequence[Any], name: str, absent: object) -> Any:
 
 
 class Matches(NamedTuple):
-    """The hits of many lists: places whose item is among the interactions, up to a depth.
+    """The hits of many lists: indices whose item is among the interactions, up to a depth.
 
     Attributes:
         depth: ranks that were searched.
         every: whether an item is a hit at each of its ranks, not only at the first.
-        skipped: rows that were not taken; they have no length, interactions or hits here.
+        skipped: rows that were not matched; their length, interactions and hits are zero.
         interacted: distinct interactions of each row.
         interaction_count: interactions of each row, with repeats.
         length: items of each row, up to the depth.
@@ -198,7 +198,10 @@ class Matches(NamedTuple):
 
 
 def _spans(sizes: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """The entries of these rows of a column with so many for each row: new owners, and indices."""
+    """The entries of these rows: for each its new row, and its index in the column.
+
+    `sizes`: number of entries of each row of the column.
+    """
     taken = sizes[rows]
     ends = np.cumsum(sizes)
     shifts = ends[rows] - np.cumsum(taken)
@@ -207,11 +210,11 @@ def _spans(sizes: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 class ItemGroup(NamedTuple):
-    """Items that belong together: those listed, or all others.
+    """A group of items: those of a set, or all others.
 
     Attributes:
         items: ids of items.
-        inside: whether the listed items are the group; if not, all other items are.
+        inside: True if the group is these items; False if it is all others.
     """
 
     items: frozenset[Id]
@@ -241,9 +244,9 @@ class ItemGroup(NamedTuple):
     def part(self, event: Event, last: int | None = None) -> Event:
         """The event with only the items of the group, which keep the ranks that they were shown at.
 
-        Baselines and histories stay whole: they are not part of the list.
+        Baselines and histories do not change: they are not part of the list.
 
-        `last`: the last rank kept; None keeps all.
+        `last`: the last rank retained; None for all.
 
         Example:
             >>> event = Event(recommendations=["a", "b", "c"], interactions=["c", "a"])
@@ -263,7 +266,11 @@ class ItemGroup(NamedTuple):
             interactions=self.of(event.interactions),
             positions=[index + 1 if ranks is None else ranks[index] for index in indices],
             scores=event.scores and [event.scores[index] for index in indices],
-            typed=tuple(each for each in event.typed if (each.item in members) is inside),
+            typed=tuple(
+                interaction
+                for interaction in event.typed
+                if (interaction.item in members) is inside
+            ),
             per_item=event.per_item
             and {
                 name: [values[index] for index in indices]
@@ -277,11 +284,11 @@ class OtherTypes(NamedTuple):
 
     Attributes:
         counted: names of the types that count.
-        found: type of each interaction of an event that does not count.
+        uncounted: type of each interaction of an event that does not count.
     """
 
     counted: tuple[str, ...]
-    found: tuple[str, ...]
+    uncounted: tuple[str, ...]
 
 
 class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
@@ -290,7 +297,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     Attributes:
         recommendations: one list of item ids per event.
         interactions: one collection of interactions per event.
-        positions: one list of ranks per event; a `Ragged` if only hits and ranks are kept.
+        positions: one list of ranks per event; a `Ragged` if only hits and ranks are stored.
         scores: one list of scores per event.
         baselines: one list of item ids per event.
         typed: one list of interactions with their types per event.
@@ -300,7 +307,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         users: user id of each event.
         times: event time of each event, microseconds since the epoch.
         event_ids: identity of each event.
-        matches: the hits of the lists, once they are found; not given by callers.
+        matches: the hits of the lists; set by the kernel or the scanner, not by callers.
         hidden_losses: whether an item of each event has gains above and below 0, of which the
             largest counts; None if none has.
         other_types: of each event, where only some types of interactions count; else None.

@@ -279,7 +279,7 @@ def _typed(column: Any, how: Combine) -> Sequence[Any] | None:
     if not any(len(row) if is_list(row) else row for row in rows):
         return None
     typed: list[Any] = [
-        [_interaction(each) for each in row] if is_list(row) else () if row is None else row
+        [_interaction(entry) for entry in row] if is_list(row) else () if row is None else row
         for row in rows
     ]
     # The largest of each type is found where it is counted; what is none is checked elsewhere.

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from streameval.events.previews import detail_shown
+from streameval.events.previews import redact_detail
 from streameval.events.printable import printable
 
 _USER_INFORMATION = re.compile(r"(?<=//)[^/?#\s\"]*@")
@@ -374,7 +374,7 @@ class InvalidEventError(StreamevalError):
 
     def __init__(self, reason: str, detail: str) -> None:
         self.reason = reason
-        self.detail = detail_shown(detail, "[log] previews = false hides what was found")
+        self.detail = redact_detail(detail, "[log] previews = false hides what was found")
         super().__init__(f"invalid event ({reason}): {self.detail}.")
 
 

@@ -22,7 +22,7 @@ Interactions: TypeAlias = (
 """Items interacted with (each counts 1), or item -> gain (relevant where the gain is above 0)."""
 
 
-def plain(item: Id) -> Id:
+def built_in_id(item: Id) -> Id:
     """The id as a built-in str or int, not as a subtype of numpy or an enumeration.
 
     Raises:
@@ -69,8 +69,8 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     """One list with its interactions.
 
     Attributes:
-        recommendations: item ids as shown, rank 1 first; repeats are kept.
-        interactions: what the user did: item ids, or item id -> gain.
+        recommendations: item ids as shown, rank 1 first, with repeats.
+        interactions: of the user: item ids, or item id -> gain.
         user: who saw the list; None if unknown.
         ts: event time in microseconds since the epoch; None if the stream has no time.
         labels: values of the configured labels, in their order.
@@ -113,7 +113,9 @@ def gains_of_type(typed: Iterable[Interaction], name: str) -> dict[Id, float]:
         >>> gains_of_type([Interaction("tea", type="buy"), Interaction("milk", type="view")], "buy")
         {'tea': 1.0}
     """
-    return combine_gains((each.item, each.gain) for each in typed if each.type == name).by_item
+    return combine_gains(
+        (interaction.item, interaction.gain) for interaction in typed if interaction.type == name
+    ).by_item
 
 
 def combine_interactions(
@@ -124,7 +126,9 @@ def combine_interactions(
     Returns:
         The gains by item; one interaction for each item and type, empty if none has a type.
     """
-    combined = combine_gains(((each.item, each.gain) for each in interactions), how)
+    combined = combine_gains(
+        ((interaction.item, interaction.gain) for interaction in interactions), how
+    )
     if all(interaction.type is None for interaction in interactions):
         return combined, ()
     pairs: Any = (((each.item, each.type), each.gain) for each in interactions)

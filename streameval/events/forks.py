@@ -1,4 +1,4 @@
-"""Locks that a child process finds free, whatever other threads did when it was forked."""
+"""Locks that are free in a forked child, whatever other threads did at the fork."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from weakref import WeakSet
 
 _REGISTRY: Final = RLock()
 _LOCKS: Final[WeakSet[Any]] = WeakSet()
-_held: Final[list[Any]] = []
+_acquired: Final[list[Any]] = []
 
 _PATIENCE: Final = 0.1
-"""Seconds to wait for one lock while others are held: its holder may wait for one of those."""
+"""Seconds to wait for a lock while holding others: its holder may be waiting for one of them."""
 
 
 def forkable_lock() -> Any:
-    """A reentrant lock; a thread that forks waits for it, so that the child finds whole data."""
+    """A reentrant lock; a fork waits for it, so that the child never sees half a change."""
     lock = RLock()
     with _REGISTRY:
         _register_hooks()
@@ -27,9 +27,9 @@ def forkable_lock() -> Any:
 
 @cache
 def _register_hooks() -> None:
-    """Have a fork wait for the locks."""
-    # At a fork hooks run in reverse order: those of logging are registered before, so that a lock
-    # here is waited for first, whose thread may log while it holds it.
+    """Make every fork wait for the locks."""
+    # Hooks before a fork run in reverse order. Those of logging are registered first, so that the
+    # fork waits for our locks before logging's: a thread may log while it holds one of ours.
     import logging  # noqa: F401, PLC0415  takes long, and a program that counts nothing has no lock
 
     if hasattr(os, "register_at_fork"):
@@ -48,14 +48,14 @@ def _acquire_all() -> None:
 def _first_busy() -> Any:
     """Acquire all locks; returns the first that another thread holds for long, or None."""
     _REGISTRY.acquire()
-    _held.append(_REGISTRY)
+    _acquired.append(_REGISTRY)
     for lock in list(_LOCKS):
         if not lock.acquire(timeout=_PATIENCE):
             return lock
-        _held.append(lock)
+        _acquired.append(lock)
     return None
 
 
 def _release_all() -> None:
-    while _held:
-        _held.pop().release()
+    while _acquired:
+        _acquired.pop().release()

@@ -65,9 +65,9 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
         if kind is None:
             kind = id_kind
         if id_kind != kind:
-            found, counted = _WITH_ARTICLE[id_kind], "text" if kind == "text" else "integers"
-            detail = f"{where}[{index}] is {item!r:.80}, {found}, but the ids counted here are"
-            detail = f"{detail} {counted}"
+            actual, expected = _WITH_ARTICLE[id_kind], "text" if kind == "text" else "integers"
+            detail = f"{where}[{index}] is {item!r:.80}, {actual}, but the ids counted here are"
+            detail = f"{detail} {expected}"
             remedy = "convert one side, for example with map(str, ...) or map(int, ...)"
             raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")
         converted.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))

@@ -1,4 +1,4 @@
-"""Previews: what of a record may be quoted in a message, a log line or on the page.
+"""Previews: the parts of a record that a message, a log line or the page may quote.
 
 `[log] previews = false` hides all of them, for the rest of the process. Every message that quotes
 a record takes the quotation from here.
@@ -21,7 +21,12 @@ _WORD: Final = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class _Setting:
-    """Whether previews are hidden, and the words of the configuration, which are not data."""
+    """The setting of this process.
+
+    Attributes:
+        hidden: True if previews are hidden.
+        words: of the configuration, which are not data.
+    """
 
     hidden = False
     words: frozenset[str] = frozenset()
@@ -45,7 +50,7 @@ def are_hidden() -> bool:
 def preview(value: object) -> str:
     r"""A value of a record as messages may quote it: short JSON, or the beginning of bytes.
 
-    Where previews are hidden, it is what kind of value it is.
+    Where previews are hidden, the kind of value.
 
     Example:
         >>> preview(True), preview([1]), preview("x" * 100)
@@ -81,13 +86,13 @@ def _kind(value: object) -> str:
     return "an integer" if isinstance(value, int) else "a number"
 
 
-def ids_shown(ids: Sequence[T]) -> list[T | str]:
-    """Ids for a report about records; where previews are hidden, what kind each is."""
-    return [preview(each) for each in ids] if _Setting.hidden else [*ids]
+def redact_ids(ids: Sequence[T]) -> list[T | str]:
+    """Ids for a report about records; where previews are hidden, the kind of each."""
+    return [preview(item_id) for item_id in ids] if _Setting.hidden else [*ids]
 
 
-def detail_shown(detail: str, instead: str) -> str:
-    """A detail about a record; where previews are hidden, a sentence that holds for all records.
+def redact_detail(detail: str, instead: str) -> str:
+    """A detail about a record; where previews are hidden, a sentence that is true of all records.
 
     `instead`: the sentence. A configured name at the beginning of the detail stays.
     """
@@ -99,7 +104,7 @@ def detail_shown(detail: str, instead: str) -> str:
     return f"{first[0]}: {instead}" if first is not None and named else instead
 
 
-def error_shown(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The type of an error with its message, which may quote a record; or the type alone.
 
     Example:
@@ -110,7 +115,7 @@ def error_shown(error: BaseException) -> str:
     return kind if _Setting.hidden else " ".join(f"{kind}: {error}".split())
 
 
-def traceback_shown(error: BaseException | None) -> str:
+def describe_traceback(error: BaseException | None) -> str:
     """The traceback of an error; where previews are hidden, without the messages of errors."""
     if error is None:
         return ""

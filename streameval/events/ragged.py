@@ -188,12 +188,12 @@ def ragged_column(name: str, column: Any) -> Ragged:
         column = column.values, column.offsets
     if isinstance(column, tuple) and len(column) == 2:
         values, offsets = map(np.asarray, column)
-        sound = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
-        if sound:
+        is_valid = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
+        if is_valid:
             offsets = offsets.astype(np.int64, copy=False)
             within = offsets[0] >= 0 and offsets[-1] <= values.size
-            sound = within and bool((np.diff(offsets) >= 0).all())
-        if not sound:
+            is_valid = within and bool((np.diff(offsets) >= 0).all())
+        if not is_valid:
             detail = "(values, offsets): offsets must not decrease, and must end within the values"
             raise InvalidEventError("wrong_type", f"{name}: {detail}")
         return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])

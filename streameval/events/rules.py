@@ -17,13 +17,13 @@ from streameval.events.event import Event, Id
 from streameval.events.per_item import item_values
 
 PADDING: Final[frozenset[Id]] = frozenset({-1, "-1", ""})
-"""What ends a list that is shorter than the others. Integers become text in a log, so "-1" too."""
+"""Entries that fill up a list shorter than others. Integers become text in a log, so "-1" too."""
 
 IGNORED: Final = -100
-"""What losses of PyTorch and Hugging Face ignore; as an id it would be one more interaction."""
+"""Target that losses of PyTorch and Hugging Face ignore; it must not count as an item."""
 
 MARKS: Final[frozenset[Id]] = frozenset({0, 1, "0", "1"})
-"""Marks of items not chosen and chosen, as in the labels of a classifier."""
+"""Labels of a classifier: 0 without an interaction, 1 with one."""
 
 RESERVED: Final[frozenset[Id]] = PADDING | {IGNORED}
 
@@ -31,7 +31,7 @@ FEWEST_MARKED: Final = 10
 """Rows from which marks beside lists that show an item 0 or 1 are not an accident."""
 
 _MANY_MARKS: Final = 10
-"""So many interactions with only the items 0 and 1 are a mark for each item of a catalogue."""
+"""From so many interactions on, all with item 0 or 1, they are one mark per catalogue item."""
 
 
 LONGEST_LIST: Final = 1_000_000
@@ -73,7 +73,7 @@ def without_padding(where: str, ids: Any) -> Any:
 
 
 def check_not_ignored(where: str, items: Sequence[object]) -> None:
-    """Refuse what losses ignore among items as they were given: only integers can be that."""
+    """Refuse `IGNORED` among raw items; text is never equal to it."""
     if IGNORED in items:
         remedy = "end shorter lists with -1, and drop ignored rows"
         raise InvalidEventError("invalid_id", f"{where}: {IGNORED} is not an item; {remedy}")
@@ -95,8 +95,7 @@ def misplaced_error(where: str) -> InvalidEventError:
 def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bool:
     """True if interactions are a 0 or 1 for each item shown, instead of ids.
 
-    Single ids 0 and 1 may be what a user chose, and one of them may be chosen ten times; so may
-    any, if the list shows one of them.
+    They are taken for ids if all of them are equal or distinct, or if the list has item 0 or 1.
 
     Example:
         >>> are_marks([7, 8, 9], [0, 1, 0]), are_marks([7, 8, 1], [0, 1, 0])
@@ -106,8 +105,8 @@ def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bo
     """
     if not isinstance(interactions, Sequence) or not MARKS.issuperset(interactions):
         return False
-    is_for_each = 1 < len(set(interactions)) < len(interactions) == len(recommendations)
-    return is_for_each and MARKS.isdisjoint(recommendations)
+    has_mark_per_item = 1 < len(set(interactions)) < len(interactions) == len(recommendations)
+    return has_mark_per_item and MARKS.isdisjoint(recommendations)
 
 
 def are_marks_throughout(recommendations: Sequence[Any], interactions: Sequence[Any]) -> bool:
@@ -132,11 +131,11 @@ def marks_error(where: str) -> InvalidEventError:
     return InvalidEventError("wrong_type", f"{problem}; give the ids of the items chosen")
 
 
-def sound_event(event: Event) -> Event:
+def validate_event(event: Event) -> Event:
     """An event without padding; its ids are built-in strings and integers."""
     recommendations = without_padding("recommendations", event.recommendations)
     end, padded = len(recommendations), len(event.recommendations)
-    interactions = _sound("interactions", event.interactions)
+    interactions = _validate_ids("interactions", event.interactions)
     if are_marks(recommendations, interactions):
         raise marks_error("interactions")
     for interaction in event.typed:
@@ -147,10 +146,10 @@ def sound_event(event: Event) -> Event:
         interactions=interactions,
         positions=_cut(event.positions, end),
         scores=_cut(event.scores, end),
-        baseline=_sound("baseline", event.baseline),
-        history=_sound("history", event.history),
+        baseline=_validate_ids("baseline", event.baseline),
+        history=_validate_ids("history", event.history),
         per_item=item_values(event.per_item, end, padded),
-        shown_instead=_sound("shown_instead", event.shown_instead),
+        shown_instead=_validate_ids("shown_instead", event.shown_instead),
     )
 
 
@@ -168,7 +167,7 @@ def named_users(users: Sequence[Id | None] | None) -> Sequence[Id | None] | None
     return named if any(user is not None for user in named) else None
 
 
-def _sound(where: str, ids: Collection[Id] | None) -> Any:
+def _validate_ids(where: str, ids: Collection[Id] | None) -> Any:
     return None if ids is None else without_padding(where, ids)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from streameval.events import Id
-from streameval.events.previews import ids_shown
+from streameval.events.previews import redact_ids
 from streameval.events.records import Partition
 from streameval.join.attribution import OUTCOMES, Outcome
 from streameval.join.open_records import OpenInteractions, OpenLists, OpenRecords
@@ -162,7 +162,7 @@ class KeyListener:
 
 
 def _shown_list(explained: ExplainedList) -> ExplainedList:
-    request, *items = ids_shown([explained.request, *explained.items])
+    request, *items = redact_ids([explained.request, *explained.items])
     return replace(explained, request=str(request), items=items)
 
 
@@ -170,5 +170,5 @@ def _shown_record(explained: ExplainedRecord) -> ExplainedRecord:
     return (
         explained
         if explained.item is None
-        else replace(explained, item=ids_shown([explained.item])[0])
+        else replace(explained, item=redact_ids([explained.item])[0])
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, invalid_of
-from streameval.decoding.paths import FAILURES, TopLevel, compile_path, is_plain
+from streameval.decoding.paths import FAILURES, TopLevel, compile_path, is_top_level
 from streameval.decoding.row_decoder import INTEGER, short_text
 from streameval.decoding.times import KINDS, check_time, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
@@ -85,7 +85,9 @@ class InteractionDecoder:
             where = "[[attribution.interactions]]"
             raise ConfigError(where, error.key, error.problem) from None
         self._general = TopLevel(path.key for path in self._paths.values()).parse
-        is_direct = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
+        is_direct = all(map(is_top_level, paths.values())) and len(set(paths.values())) == len(
+            paths
+        )
         rename = paths if is_direct else None
         self._row = msgspec.defstruct("Row", self._kinds(event), rename=rename, gc=False)
         self._fast = msgspec.json.Decoder(self._row).decode if is_direct else self._slow
@@ -133,7 +135,7 @@ class InteractionDecoder:
                 raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
         fields["key"] = self._names.identity(fields["key"], self._paths["key"].text)
         check_not_ignored(self._paths["item"].text, [fields["item"]])
-        fields["item"] = self._ids.one(fields["item"], self._paths["item"].text)
+        fields["item"] = self._ids.id_of(fields["item"], self._paths["item"].text)
         fields["time"] = check_time(fields["time"], self._unit, self._paths["time"].text)
         if fields["type"] is not None and type(fields["type"]) is not str:
             problem = f"{self._options.type}: {preview(fields['type'])} is not a string"
@@ -162,7 +164,7 @@ class InteractionDecoder:
             indices=np.array(indices, dtype=np.int64),
             times=microsecond_column([row.time for row in rows], self._unit),
             keys=[str(row.key) for row in rows],
-            items=self._ids.each([row.item for row in rows], options.item),
+            items=self._ids.ids_of([row.item for row in rows], options.item),
             types=types,
             gains=gains,
             event_ids=[str(row.event_id) for row in rows] if has_ids else None,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import NEVER
 from streameval.engine.windows.sections import Section
-from streameval.events import Id, plain
+from streameval.events import Id, built_in_id
 from streameval.events.batch import ColumnSet
 from streameval.events.errors import RefusedRecordsError
 from streameval.events.per_item import PerItem
@@ -541,7 +541,7 @@ def _saved_column(column: Any, names: Sequence[Id]) -> Any:
         return encode_column(column)
     if isinstance(column, Ragged):
         items, numbers = _first_seen(column.values.astype(np.int64))
-        ids = [encode_id(plain(names[item])) for item in items.tolist()]
+        ids = [encode_id(built_in_id(names[item])) for item in items.tolist()]
         return ids, encode_column(numbers), encode_column(column.lengths)
     if isinstance(column[0], tuple):
         labels: Codes[tuple[str, ...]] = Codes()

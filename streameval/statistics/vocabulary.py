@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.events import Id, plain
+from streameval.events import Id, built_in_id
 from streameval.events.digests import blake2b
 from streameval.events.forks import forkable_lock
 from streameval.events.ragged import IdColumn, Ragged
@@ -125,7 +125,7 @@ class Items(Codes[Id]):
     def unit_hashes(self, codes: IntArray) -> FloatArray:
         """The hashes of the items of codes, scaled to [0, 1); the same on every machine."""
         with self._lock:
-            new = map(plain, self.names[self._hashes.size :])
+            new = map(built_in_id, self.names[self._hashes.size :])
             texts = (
                 f"{type(name).__name__}:{name}".encode("utf-8", "surrogatepass") for name in new
             )
@@ -161,7 +161,7 @@ def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
         written.append(codes[rows[indices]])
         bucket = [bucket[index] for index in indices]
         if set(map(type, bucket)) - _BUILT_IN:
-            bucket = [*map(plain, bucket)]
+            bucket = [*map(built_in_id, bucket)]
         try:
             yield packed(bucket)
         except (UnicodeEncodeError, OverflowError):

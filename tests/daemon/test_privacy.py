@@ -12,7 +12,7 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import DeadLetter
-from streameval.events.previews import _Setting, traceback_shown
+from streameval.events.previews import _Setting, describe_traceback
 from streameval.events.records import Partition
 from tests.cli.program import json_lines, run, write_file
 from tests.daemon.leaky import LEAKY
@@ -243,10 +243,10 @@ def test_a_traceback_has_no_message_of_an_error_where_previews_are_hidden(
             return error
         raise AssertionError
 
-    assert f"KeyError: '{MARK}'" in traceback_shown(raised())
-    assert f"base 10: '{MARK}'" in traceback_shown(raised())
+    assert f"KeyError: '{MARK}'" in describe_traceback(raised())
+    assert f"base 10: '{MARK}'" in describe_traceback(raised())
     monkeypatch.setattr(_Setting, "hidden", True)
-    hidden = traceback_shown(raised())
+    hidden = describe_traceback(raised())
     assert MARK not in hidden
     assert [word in hidden for word in ("KeyError", "ValueError", Path(__file__).name)] == [
         True

@@ -15,7 +15,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.row_decoder import RowDecoder, plain_row
+from streameval.decoding.row_decoder import RowDecoder, row_type
 from streameval.events import Batch, Event, Matches, columns_of
 from streameval.events.lines import LineBlock
 from streameval.statistics.matching import Search, hits_of
@@ -198,7 +198,7 @@ def assert_as_alone(
     """
     search, general = Search(depth=3), GeneralDecoder(fields, labels)
     alone = [None if value is None else general.decode(value) for value in values]
-    row = plain_row(fields, labels, shown_only=False)
+    row = row_type(fields, labels, recommendations_only=False)
     decoders: list[Any] = [Decoder(fields, labels, search)]
     decoders += [] if row is None else [RowDecoder(fields, row, search, general)]
     for decoder in decoders:

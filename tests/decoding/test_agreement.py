@@ -15,7 +15,7 @@ from streameval import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.general import DecodedEvent
-from streameval.decoding.row_decoder import RowDecoder, plain_row
+from streameval.decoding.row_decoder import RowDecoder, row_type
 from streameval.decoding.times import microsecond_column, microseconds
 from streameval.events import Event, columns_of
 from streameval.statistics.matching import Search
@@ -39,7 +39,10 @@ some_labels = st.sampled_from(LABELS)
 
 def test_the_usual_record_is_decoded_as_a_row() -> None:
     fields = EventFields(time="ts", time_unit="s", positions="ranks")
-    row, general = plain_row(fields, ["variant"], shown_only=False), Fallback(fields, ["variant"])
+    row, general = (
+        row_type(fields, ["variant"], recommendations_only=False),
+        Fallback(fields, ["variant"]),
+    )
     assert row is not None
     value = (
         b'{"recommendations": ["a", "b"], "interactions": {"b": 2}, "user": 7, "ts": 1,'
