@@ -27,7 +27,7 @@ def test_the_day_that_is_open_is_not_closed() -> None:
 
 
 def test_a_process_that_counts_some_partitions_has_no_evidence_to_alarm_with() -> None:
-    report = changes_report().untrusted("others count the rest")
+    report = changes_report().distrust("others count the rest")
     families = gauge_families(change_gauges(report))
     samples = {family.name: family.samples for family in families}
     for name in ("evidence_days", "since_timestamp_seconds", "low_ratio", "high_ratio"):

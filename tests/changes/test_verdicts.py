@@ -19,7 +19,7 @@ from streameval.analyses.changes.statistics import (
     WatchedSlice,
     judge_changes,
     look,
-    replayed,
+    replay_days,
 )
 from streameval.analyses.changes.words import sentence
 from streameval.events.errors import ConfigError, MetricError, NotComparableError, UnlikeStateError
@@ -136,7 +136,7 @@ def test_only_days_up_to_the_look_count() -> None:
 
 def test_replay_is_what_was_seen_each_day() -> None:
     series = series_of(fallen())
-    by_day = replayed([series], 69, SETTINGS, 0.02)
+    by_day = replay_days([series], 69, SETTINGS, 0.02)
     for change in (row[0] for row in by_day[-12:]):
         assert change == judged(series, (present(change.until) - EPOCH).days)
     assert by_day[-1][0].verdict == "worse"

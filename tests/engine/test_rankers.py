@@ -353,9 +353,9 @@ def test_a_gap_and_a_change_of_a_ranker_that_was_not_shown_are_not_judged(ranked
     watched = {
         (series.metric, series.slice): series.arm for series in watched_series(families, settings)
     }
-    assert watched["ctr", "shown"].objection is None
-    assert watched["ctr", None].objection is None
-    assert SENTENCE in str(watched["ctr", "challenger"].objection).lower()
+    assert watched["ctr", "shown"].reason_not_judged is None
+    assert watched["ctr", None].reason_not_judged is None
+    assert SENTENCE in str(watched["ctr", "challenger"].reason_not_judged).lower()
     assert "overlap" not in {name for name, _ in watched}
     snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
     for series in GAPS.report_in(snapshot.findings) or ():

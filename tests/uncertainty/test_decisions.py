@@ -12,7 +12,12 @@ from msgspec.structs import replace
 from streameval.analyses.experiments.comparison import Settings, contrast_of
 from streameval.analyses.experiments.outcomes import Decision, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.verdicts import Compared, decide, guardrail_verdict, is_kept
+from streameval.analyses.experiments.verdicts import (
+    Compared,
+    decide,
+    guardrail_verdict,
+    keeps_limit,
+)
 from streameval.analyses.experiments.words import (
     decision_lines,
     guardrail_text,
@@ -70,12 +75,12 @@ def test_the_golden_values_of_guardrails_together() -> None:
         lift = math.log(other.value / first.value / (1.0 + limit))
         assert lift - half == pytest.approx(log_low, abs=1e-13, rel=0)
         settings = Settings("fixed", 0.02, 0.95)
-        assert is_kept(contrast, settings, limit)
+        assert keeps_limit(contrast, settings, limit)
         third = settings._replace(confidence=1.0 - 0.05 / 3)
         assert guardrail_verdict(contrast, third, limit) == GuardrailVerdict.OPEN
     # The bounds of the first limit: just within it, and just beyond it.
     settings = Settings("fixed", 0.02, 0.95)
-    assert not is_kept(_guarded(0), settings, LIMITS[0] + 0.003)
+    assert not keeps_limit(_guarded(0), settings, LIMITS[0] + 0.003)
 
 
 def _row(metric: str, verdict: Verdict, guardrail: GuardrailVerdict | None = None) -> Compared:
@@ -186,7 +191,7 @@ def test_the_words_of_a_decision(
 ) -> None:
     rows = [_row("ctr", primary), *(_row(name, OPEN, of) for name, of in guards.items())]
     whole = report()._replace(rows=rows, segments=())
-    assert decision_lines(in_words(whole.finalized())) == [f"Decision: {text}"]
+    assert decision_lines(in_words(whole.finalize())) == [f"Decision: {text}"]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +224,8 @@ def test_the_words_of_a_summary(
     rows = [_row(f"ctr@{n}", verdict) for n, verdict in enumerate(verdicts, 1)]
     rows += [_row(name, OPEN, of) for name, of in guards.items()]
     whole = report()._replace(rows=rows, segments=())
-    assert summary_lines(in_words(whole.finalized())) == [text]
-    untrusted = in_words(whole.untrusted("users are missing"))
+    assert summary_lines(in_words(whole.finalize())) == [text]
+    untrusted = in_words(whole.distrust("users are missing"))
     assert summary_lines(untrusted) == ["b: do not trust any verdict; a check failed."]
 
 

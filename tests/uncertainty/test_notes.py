@@ -14,7 +14,7 @@ import pytest
 
 from streameval import ComparisonReport, compare
 from streameval.analyses.experiments.comparison import Settings, contrast_of
-from streameval.analyses.experiments.notes import NewestDay, moved_lift
+from streameval.analyses.experiments.notes import NewestDay, lift_shift
 from streameval.statistics.intervals import GroupSums
 from tests.cli.program import json_lines, run
 from tests.present import present
@@ -298,7 +298,7 @@ def test_users_who_come_again_show_a_lift_that_moves() -> None:
     newest = NewestDay(date(2026, 3, 5), alone, before)
     settings = Settings("anytime", 0.02, 0.95)
     names = "ctr", "control", "b"
-    (note,) = moved_lift(newest, names, settings)
+    (note,) = lift_shift(newest, names, settings)
     assert "if clicks of b arrive later than those of control" in note
-    (note,) = moved_lift(newest._replace(alone=before, before=alone), names, settings)
+    (note,) = lift_shift(newest._replace(alone=before, before=alone), names, settings)
     assert "if clicks of control arrive later than those of b" in note

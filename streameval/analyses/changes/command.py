@@ -27,7 +27,7 @@ from streameval.analyses.changes.report import (
     ChangesReport,
     ChangeVerdict,
 )
-from streameval.analyses.changes.statistics import judge_changes, look, replayed
+from streameval.analyses.changes.statistics import judge_changes, look, replay_days
 from streameval.analyses.changes.words import (
     changes_promise,
     changes_table,
@@ -204,8 +204,10 @@ def _reports(
         texts = {metric.text for family in families for metric in family.metrics}
         for text in named if request.call.is_state else ():
             if text not in texts:
-                there = ", ".join(sorted(texts))
-                raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
+                available = ", ".join(sorted(texts))
+                raise UsageError(
+                    f"-m {text}: not counted by user in the state, which has {available}."
+                )
         settings = replace(settings, metrics=named)
     series = list(watched_series(families, settings))
     if not any(part.traffic.days.size for part in series):
@@ -226,8 +228,8 @@ def _reports(
         raise UsageError(f"--against {settings.against}: {choice}.{hint}")
     newest = max(int(part.traffic.days[-1]) for part in series if part.traffic.days.size)
     settings.check(newest, "command line")
-    for key, found in values.items():
-        if found == {MISSING_LABEL}:
+    for key, field_values in values.items():
+        if field_values == {MISSING_LABEL}:
             problem = f"no event in {files} has the field {getattr(settings, key)!r}"
             if key in overrides:
                 raise UsageError(f"{problem}; name the field with --{key}.")
@@ -244,7 +246,7 @@ def _reports(
         )
     precision = counted.intervals.precision
     if replay:
-        by_day = replayed(series, day, settings, precision)
+        by_day = replay_days(series, day, settings, precision)
     else:
         looks = [look(part, day, settings) for part in series]
         by_day = [judge_changes(looks, settings, precision)]
@@ -274,8 +276,8 @@ def _from_states(
     ):
         name = getattr(settings, key)
         if name is not None and name not in names:
-            there = ", ".join(names) or "none"
-            raise UsageError(f"--{key} {name}: not counted in the state, which has {there}.")
+            available = ", ".join(names) or "none"
+            raise UsageError(f"--{key} {name}: not counted in the state, which has {available}.")
     calendar = calendar_of(config.time_zone)
     closed = closed_day(states.clocks, config.windowing().lateness, calendar)
     return states, settings, closed, calendar.time_zone

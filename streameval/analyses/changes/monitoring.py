@@ -18,14 +18,14 @@ from streameval.engine.monitoring import (
 )
 from streameval.exporters.names import slice_labels
 
-_OWN: Final = frozenset({"against", "direction", "metric", "verdict"})
+_GAUGE_LABELS: Final = frozenset({"against", "direction", "metric", "verdict"})
 """Labels of the gauges of changes."""
 
 
 def gauge_label(label: str | None) -> str:
     """The label of the gauges that names the slice, if `label` is watched."""
     (name,) = slice_labels([label or ""], [])
-    return f"label_{name}" if name in _OWN else name
+    return f"label_{name}" if name in _GAUGE_LABELS else name
 
 
 def monitoring(settings: ChangeSettings) -> Monitoring:

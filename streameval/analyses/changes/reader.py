@@ -93,7 +93,7 @@ class SlicedCounts:
             return Traffic(_NOTHING, _NOTHING, _NOTHING)
         return Traffic(*groups.lists_by_day(np.array(slices, np.int64)))
 
-    def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
+    def reason_not_judged(self, metric: Metric, slices: Sequence[int]) -> str | None:
         """The reason, in a sentence, not to judge an estimate over some slices, or None."""
         return objection_together(metric, self._family.table, slices)
 
@@ -161,15 +161,15 @@ class _Source(NamedTuple):
         family, mixed = self.family, self.strata
         of_value = {*family.of_value(value)}
         slices = [number for number in family.slices if (number in of_value) is not rest]
-        objection = family.objection(self.metric, slices)
+        reason = family.reason_not_judged(self.metric, slices)
         sums = self._sums(family, family.slices, value, rest=rest)
         if mixed is None:
-            return WatchedSlice(sums, objection=objection)
+            return WatchedSlice(sums, reason_not_judged=reason)
         by_mix: defaultdict[str, list[int]] = defaultdict(list)
         for number, mix in mixed.values_of(self.settings.mix).items():
             by_mix[mix].append(number)
         strata = [self._sums(mixed, by_mix[mix], value, rest=rest) for mix in sorted(by_mix)]
-        return WatchedSlice(sums, strata, objection)
+        return WatchedSlice(sums, strata, reason)
 
     def _sums(
         self, family: SlicedCounts, slices: Sequence[int], value: str | None, *, rest: bool
@@ -208,11 +208,11 @@ def closed_day(clocks: Iterable[int], lateness: int, calendar: Calendar) -> int 
         >>> closed_day([10 * day + 1], 2, utc)
         8
     """
-    known = list(clocks)
-    newest = max(known, default=None)
+    times = list(clocks)
+    newest = max(times, default=None)
     if newest is None:
         return None
-    slowest = min(clock for clock in known if newest - clock < DAY)
+    slowest = min(clock for clock in times if newest - clock < DAY)
     return calendar.day(slowest - lateness) - 1
 
 
@@ -286,7 +286,7 @@ class ChangeReader:
                 self._pending, self._looks = None, []
         if self._report is None or not moment.unread.number:
             return self._report
-        return self._report.untrusted(moment.unread.reason("changes"))
+        return self._report.distrust(moment.unread.reason("changes"))
 
     def _begin(self, moment: Moment) -> None:
         """Begin to read when a day has closed, or its events have changed for some time."""

@@ -260,12 +260,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         evidence = [days for days in (self.worse_days, self.better_days) if days is not None]
         return max(evidence, default=None)
 
-    def untrusted(self, trouble: str) -> Change:
+    def distrust(self, reason: str) -> Change:
         """The series without its verdict and evidence, for a reason."""
         return replace(
             self,
             verdict=ChangeVerdict.DO_NOT_TRUST,
-            reason=trouble,
+            reason=reason,
             **dict.fromkeys(
                 ("low", "high", "since", "first", "last", "worse_days", "better_days"), None
             ),
@@ -287,7 +287,7 @@ class ChangesReport(msgspec.Struct, frozen=True, kw_only=True):
     changes: Sequence[Change] = ()
     time_zone: str | None = None
 
-    def untrusted(self, trouble: str) -> ChangesReport:
+    def distrust(self, reason: str) -> ChangesReport:
         """The report without verdicts, for a reason."""
-        changes = [change.untrusted(trouble) for change in self.changes]
+        changes = [change.distrust(reason) for change in self.changes]
         return replace(self, changes=changes)

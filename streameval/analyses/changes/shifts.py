@@ -226,9 +226,9 @@ class Shifts:
         squares += np.square(days).sum(axis=1)
         by_days = squares * [part.variance for part in movements.values()]
         freedom = np.array([part.freedom for part in movements.values()])
-        found = _shifts(means, by_days, freedom)
+        results = _shifts(means, by_days, freedom)
         for index, total_weight, shift in zip(
-            movements, total[:, 0, 0].tolist(), found, strict=True
+            movements, total[:, 0, 0].tolist(), results, strict=True
         ):
             if total_weight:
                 shifts[index] = shift._replace(day=self.first + spans[index].start)

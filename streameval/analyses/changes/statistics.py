@@ -91,7 +91,7 @@ class WatchedSlice(NamedTuple):
 
     sums: GroupSums
     strata: Sequence[GroupSums] = ()
-    objection: str | None = None
+    reason_not_judged: str | None = None
 
 
 class Traffic(NamedTuple):
@@ -169,8 +169,10 @@ def look(
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
         return seen._replace(unjudged=(ChangeVerdict.DO_NOT_TRUST, reason))
     for part in slices:
-        if part.objection is not None:
-            return seen._replace(unjudged=(ChangeVerdict.DO_NOT_TRUST, clause_of(part.objection)))
+        if part.reason_not_judged is not None:
+            return seen._replace(
+                unjudged=(ChangeVerdict.DO_NOT_TRUST, clause_of(part.reason_not_judged))
+            )
     divided = all(part.strata for part in slices)
     exact = raw
     if divided:
@@ -282,7 +284,7 @@ class _Bets(NamedTuple):
                 log = self._of(pulse, math.copysign(1.0, pulse.effect))
                 if log >= math.log(LATEST / self.alpha):
                     sure.append((log, span, pulse))
-        sure.sort(key=lambda found: (-found[0], found[1]))
+        sure.sort(key=lambda candidate: (-candidate[0], candidate[1]))
         tails = series.between([span._replace(start=span.stop, stop=stop) for _, span, _ in sure])
         steps = series.between([span._replace(stop=stop) for _, span, _ in sure])
         for (_, span, pulse), tail, step in zip(sure, tails, steps, strict=True):
@@ -463,7 +465,7 @@ def _days(seen: Look, change: Change, *, banded: bool) -> tuple[ChangeDay, ...]:
     return tuple(days)
 
 
-def replayed(
+def replay_days(
     series: Sequence[WatchedSeries], until: int, settings: ChangeSettings, precision: float
 ) -> list[list[Change]]:
     """The verdicts at the end of each day up to `until`, the oldest first.
@@ -531,9 +533,9 @@ def changes(
     if not isinstance(watch, ChangeSettings):
         raise MetricError(f"settings={settings!r:.80}: give a streameval.ChangeSettings")
     parsed = metric_of(metric, accumulator.metrics)
-    arm, other = _watched(accumulator, parsed), None
+    arm, other = _watched_slice(accumulator, parsed), None
     if against is not None:
-        other = _watched(against, parsed)
+        other = _watched_slice(against, parsed)
         check_same_zone(accumulator.context.time_zone, against.context.time_zone)
         if arm.sums.numerators.shape[1] != other.sums.numerators.shape[1]:
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
@@ -559,11 +561,11 @@ def changes(
     return _judge(look(watched, last, watch), bets, detailed=True)
 
 
-def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
+def _watched_slice(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
     if accumulator.intervals is None:
         raise NotComparableError(metric.text)
     sums = accumulator.groups(metric.text)
     if sums is None:
         raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")
     objection = objections_to([metric], accumulator.table, [0]).get(metric.text)
-    return WatchedSlice(sums, objection=None if objection is None else objection.reason)
+    return WatchedSlice(sums, reason_not_judged=None if objection is None else objection.reason)

@@ -232,36 +232,38 @@ class UsersBefore:
             [_arm_of(arm.below(threshold), hashes[self._order], groups) for arm in of_arm]
             for of_arm in zip(*arms, strict=True)
         ]
-        self._known: dict[tuple[str, str], Covariates | None] = {}
+        self._covariates_by_metric: dict[tuple[str, str], Covariates | None] = {}
 
     def covariates(self, metric: str) -> Covariates | None:
         """The covariates of a metric; None if no user of one arm is known from before."""
         key = (metric, metric) if metric in self._before.totals else (CLICKS, LISTS)
-        if key not in self._known:
-            self._known[key] = self._covariates(*key)
-        return self._known[key]
+        if key not in self._covariates_by_metric:
+            self._covariates_by_metric[key] = self._covariates(*key)
+        return self._covariates_by_metric[key]
 
     def _covariates(self, above: str, below: str) -> Covariates | None:
         columns = self._values(above), self._counts(below)
         pairs = [self._pair(column) for column in columns]
         every = [np.concatenate([part.group for part in arm]) for arm in self._arms]
-        known = [
+        returning = [
             np.concatenate([part.group[part.row < self._order.size] for part in arm])
             for arm in self._arms
         ]
-        if not (pairs[0][0].days.size and all(users.size for users in known)):
+        if not (pairs[0][0].days.size and all(users.size for users in returning)):
             return None
-        by_group = [np.bincount(users, minlength=self._groups) for users in known]
+        by_group = [np.bincount(users, minlength=self._groups) for users in returning]
         first = min(int(part.first.min(initial=NEVER)) for arm in self._arms for part in arm)
-        is_known = first >= number_of_day(self._before.period.since) and not self._changes
+        has_first_days = first >= number_of_day(self._before.period.since) and not self._changes
         return Covariates(
             pairs,
-            known=sum(users.size for users in known) / sum(users.size for users in every),
+            known=sum(users.size for users in returning) / sum(users.size for users in every),
             groups=min(float(users.sum() ** 2 / (users**2).sum()) - 1.0 for users in by_group),
-            by_first_day=[self._by_first_day(column) for column in columns] if is_known else None,
+            by_first_day=[self._by_first_day(column) for column in columns]
+            if has_first_days
+            else None,
         )
 
-    def troubles(
+    def distrust_reasons(
         self, names: tuple[str, str], settings: Settings, treated: TreatedBefore | None
     ) -> Iterator[str]:
         """Reasons not to trust the arms: users who differed before the experiment began.
@@ -330,10 +332,10 @@ class _ArmUsers(NamedTuple):
 def _arm_of(audience: Audience, before: HashArray, groups: int) -> _ArmUsers:
     """`before`: hashes of those who came before, ascending."""
     row = np.searchsorted(before, audience.hashes)
-    known = row < before.size
-    known[known] = before[row[known]] == audience.hashes[known]
+    came_before = row < before.size
+    came_before[came_before] = before[row[came_before]] == audience.hashes[came_before]
     group = user_groups(audience.hashes, groups)
-    return _ArmUsers(audience.first, group, np.where(known, row, before.size))
+    return _ArmUsers(audience.first, group, np.where(came_before, row, before.size))
 
 
 def _sums_of(arm: _ArmUsers, column: FloatArray, rows: IntArray, groups: int) -> GroupSums:

@@ -124,10 +124,10 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
         "guardrails are kept; else 0. Absent without primary metrics.",
         [
             (
-                {"variant": found.variant, "control": report.control},
-                float(found.decision == Decision.SHIP),
+                {"variant": decision.variant, "control": report.control},
+                float(decision.decision == Decision.SHIP),
             )
-            for found in report.decisions
+            for decision in report.decisions
         ],
     )
     checks = report.checks

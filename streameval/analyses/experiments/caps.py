@@ -138,14 +138,16 @@ def find_caps(
                 around.note(note)
             raise
         for metric in metrics:
-            found = _values(without_cap(metric), counted, experiment, days)
-            if found is None:
+            counted_values = _values(without_cap(metric), counted, experiment, days)
+            if counted_values is None:
                 continue
             if metric in values:
-                values[metric].merge(found)
+                values[metric].merge(counted_values)
             else:
-                values[metric] = found
-    distributions = {metric: found.view(np.array([0]))[0] for metric, found in values.items()}
+                values[metric] = counted_values
+    distributions = {
+        metric: counted_values.view(np.array([0]))[0] for metric, counted_values in values.items()
+    }
     nothing = Distribution.of_all(np.zeros(0))
     return tuple(_cap(metric, distributions.get(metric, nothing)) for metric in metrics)
 
@@ -224,7 +226,7 @@ def _cap(metric: Metric, distribution: Distribution) -> PercentileCap:
     )
 
 
-class AskedNames(NamedTuple):
+class RequestedNames(NamedTuple):
     """Texts that are counted for metrics with percentiles, and their names in a report.
 
     Attributes:
@@ -238,7 +240,7 @@ class AskedNames(NamedTuple):
     @classmethod
     def of(
         cls, caps: Sequence[PercentileCap], request: Request, others: Iterable[str] = ()
-    ) -> AskedNames:
+    ) -> RequestedNames:
         """The names of the metrics of a request; `others`: that it names besides."""
         counted = {cap.metric: cap.counted for cap in caps}
         requested = {metric_name(text) for text in (*request.options.metrics, *others)}

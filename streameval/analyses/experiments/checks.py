@@ -154,7 +154,7 @@ def check_audiences(
         unlabelled={} if same_users else unlabelled_shares(audiences, unlabelled),
         unlabelled_evidence=1.0 if same_users else unlabelled_evidence(audiences, unlabelled),
     )
-    return replace(checks, trouble=tuple(_trouble(checks)))
+    return replace(checks, trouble=tuple(_distrust_reasons(checks)))
 
 
 def split_within(
@@ -195,18 +195,18 @@ def check_within(
     `audiences`: see `split_within`.
     """
     evidence, worst = split_within(segment, audiences, plans, same_users=checks.same_users)
-    trouble = [*_trouble(replace(checks, ratio_evidence=1.0))]
+    reasons = [*_distrust_reasons(replace(checks, ratio_evidence=1.0))]
     if evidence >= ALARM:
-        trouble.append(
+        reasons.append(
             f"{worst}: something removes or adds users of one variant there, or a variant moves "
             f"users to another {segment}"
         )
     return replace(
-        checks, ratio_evidence=evidence, trouble=tuple(trouble), segment_evidence=evidence
+        checks, ratio_evidence=evidence, trouble=tuple(reasons), segment_evidence=evidence
     )
 
 
-def _trouble(checks: Checks) -> Iterator[str]:
+def _distrust_reasons(checks: Checks) -> Iterator[str]:
     control = next(iter(checks.users))
     if checks.ratio_evidence >= ALARM and not checks.users[control]:
         yield (

@@ -281,7 +281,7 @@ def compare(
     if FailureCondition.WAIT in arms.fail_on and not decisions:
         raise UsageError("--fail-on wait: only primary metrics decide; give one with --primary.")
     failures = {
-        FailureCondition.WAIT: any(found.decision != Decision.SHIP for found in decisions),
+        FailureCondition.WAIT: any(decision.decision != Decision.SHIP for decision in decisions),
         FailureCondition.UNTRUSTED: bool(checks.trouble),
         FailureCondition.WORSE: any(row.verdict == Verdict.WORSE for row in compared_rows),
         FailureCondition.GUARDRAIL: any(
@@ -370,8 +370,8 @@ def _record(row: Compared) -> dict[str, Any]:
 
 def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
     """One for each comparison; failed checks go to standard error."""
-    for trouble in result.report.checks.trouble:
-        report(f"do not trust this: {trouble}.")
+    for reason in result.report.checks.trouble:
+        report(f"do not trust this: {reason}.")
     yield from map(_record, (*result.report.rows, *result.report.segments))
 
 

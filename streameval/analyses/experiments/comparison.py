@@ -207,8 +207,8 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
 def _bounds(contrast: Contrast, tests: Sequence[_Tested]) -> dict[str, float | None]:
     """The bounds of difference and lift, as far as the basis of the contrast has them."""
     if contrast.basis != "roots":
-        plain, *relative = tests
-        bounds: dict[str, float | None] = {"low": plain.low, "high": plain.high}
+        difference, *relative = tests
+        bounds: dict[str, float | None] = {"low": difference.low, "high": difference.high}
         for of_lift in relative:
             bounds["lift_low"] = math.expm1(of_lift.low)
             bounds["lift_high"] = math.expm1(min(of_lift.high, _LARGEST_LOG))
@@ -342,13 +342,13 @@ def compare_accumulators(
     if objections:
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
         bounded = replace(comparison, **bounds, evidence=1.0, p_value=1.0)
-        return distrusted(bounded, objections[0])
+        return distrust(bounded, objections[0])
     if lack_ids(audiences):
         return replace(comparison, verdict=Verdict.DO_NOT_TRUST)
     return comparison
 
 
-def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
+def distrust(comparison: Comparison, objection: Objection) -> Comparison:
     """The comparison without a verdict, for this reason."""
     return replace(
         comparison,

@@ -14,8 +14,8 @@ from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.caps import (
-    AskedNames,
     PercentileCap,
+    RequestedNames,
     find_caps,
     percentile_metrics,
     without_cap,
@@ -163,7 +163,7 @@ def _without_deciding(options: ExperimentOptions, **fields: Any) -> ExperimentOp
 
 def _find_caps(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Sequence[PercentileCap], Request, ExperimentOptions, AskedNames]:
+) -> tuple[Sequence[PercentileCap], Request, ExperimentOptions, RequestedNames]:
     """The caps by percentile, what is counted with them, and its names in the report."""
     deciding = deciding_metrics(Experiment(**options.experiment))
     others = (*request.added, *deciding)
@@ -181,7 +181,7 @@ def _find_caps(
         else:
             setup, experiment = experiment_setup(uncapped, _without_deciding(options), around)
             caps = find_caps(metrics, [setup], around, experiment)
-    named = AskedNames.of(caps, request, deciding)
+    named = RequestedNames.of(caps, request, deciding)
     if not caps:
         return caps, request, options, named
     counted = {**options.experiment}
@@ -220,7 +220,7 @@ class ArmCounts(NamedTuple):
     segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
     before: Before | None = None
 
-    def renamed(self, named: AskedNames, requested: Mapping[str, Any]) -> ArmCounts:
+    def rename(self, named: RequestedNames, requested: Mapping[str, Any]) -> ArmCounts:
         """The counts with the names that were asked for.
 
         `requested`: the fields of the experiment, which may have metrics by percentile.
@@ -232,10 +232,10 @@ class ArmCounts(NamedTuple):
         return self._replace(
             experiment=replace(self.experiment, **deciding),
             metrics=named.metrics(self.metrics),
-            variants={name: of.renamed(names) for name, of in self.variants.items()},
+            variants={name: of.rename(names) for name, of in self.variants.items()},
             left_out=by_names(self.left_out, names),
             segments={
-                value: {name: of.renamed(names) for name, of in variants.items()}
+                value: {name: of.rename(names) for name, of in variants.items()}
                 for value, variants in self.segments.items()
             },
             before=None
@@ -244,7 +244,7 @@ class ArmCounts(NamedTuple):
         )
 
 
-def _counted(
+def _count(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[FileCounts | StateCounts, Experiment, Intervals]:
     """Counts of files or saved states, by label unless two metrics of all lists are compared."""
@@ -304,8 +304,8 @@ def experiment_of(
 ) -> Experiment:
     """The experiment of a configuration, as far as options do not override it."""
     named = {"label": request.options.by[0]} if request.options.by else {}
-    known = EXPERIMENTS.settings_in(config) or Experiment()
-    experiment = replace(known, **named | dict(options.experiment))
+    configured = EXPERIMENTS.settings_in(config) or Experiment()
+    experiment = replace(configured, **named | dict(options.experiment))
     # Every user meets all rankers, if these are the variants.
     ranked = bool(fields.rankers) and experiment.label == RANKER
     return replace(experiment, same_users=True) if ranked else experiment
@@ -313,7 +313,7 @@ def experiment_of(
 
 def count_arms(request: Request, options: ExperimentOptions, around: Surroundings) -> ArmCounts:
     """The counts of files, or of saved states, all partitions together."""
-    counted, experiment, intervals = _counted(request, options, around)
+    counted, experiment, intervals = _count(request, options, around)
     families, label = counted.families, experiment.label
     metrics, variants = variants_in(families, label)
     if request.call.is_state:
@@ -410,7 +410,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
     settings = {"control": control.text, "same_users": True, "shares": {}}
     deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None, "until": None}
     options = options._replace(experiment=deciding | dict(options.experiment) | settings)
-    log, experiment, intervals = _counted(request, options, around)
+    log, experiment, intervals = _count(request, options, around)
     counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
         raise NoEventsError(request.files)
@@ -496,7 +496,7 @@ def compare_variants(
         requested = options.experiment
         caps, request, options, named = _find_caps(request, options, around)
         counted = (count_models if options.models else count_arms)(request, options, around)
-        counted = counted.renamed(named, requested) if caps else counted
+        counted = counted.rename(named, requested) if caps else counted
         where = "the options"
     experiment, metrics, variants = counted.experiment, counted.metrics, counted.variants
     judged = [metric for metric in metrics if metric.text not in counted.left_out]

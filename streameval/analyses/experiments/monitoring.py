@@ -80,10 +80,10 @@ def monitoring(experiment: Experiment) -> Monitoring:
 
 
 _PROCESS: Final = 'job=~"$job",instance="$instance"'
-_CHOSEN: Final = f'{_PROCESS},metric=~"$metric",variant=~"$variant"'
+_SELECTED: Final = f'{_PROCESS},metric=~"$metric",variant=~"$variant"'
 _EVIDENCE: Final = 'streameval_compare_evidence{job=~"$job",instance="$instance"}'
 _LIFTS: Final = [
-    f"streameval_compare_lift_{part}ratio{{{_CHOSEN}}}" for part in ("low_", "", "high_")
+    f"streameval_compare_lift_{part}ratio{{{_SELECTED}}}" for part in ("low_", "", "high_")
 ]
 
 
@@ -140,7 +140,7 @@ _DASHBOARD: Final = Dashboard(
                     "Heaviest group of users",
                     "Largest share of the variance from one group; if it is large, few users "
                     "decide.",
-                    queries([f"max(streameval_compare_heaviest_group_ratio{{{_CHOSEN}}})"]),
+                    queries([f"max(streameval_compare_heaviest_group_ratio{{{_SELECTED}}})"]),
                     "percentunit",
                     "StreamevalGuardrailBroken",
                     "stat",
@@ -181,7 +181,7 @@ _DASHBOARD: Final = Dashboard(
                     "The verdict from the bounds; a metric that is not primary must also pass "
                     "e-BH.",
                     queries(
-                        [f"streameval_compare_verdict{{{_CHOSEN}}} == 1"],
+                        [f"streameval_compare_verdict{{{_SELECTED}}} == 1"],
                         "{{metric}} {{variant}}: {{verdict}}",
                     ),
                     "none",
@@ -199,7 +199,7 @@ _DASHBOARD: Final = Dashboard(
                     "Evidence against no difference; without a difference, 1 in 20 experiments "
                     "ever reaches 20.",
                     queries(
-                        [f"streameval_compare_evidence{{{_CHOSEN}}}"], "{{metric}} {{variant}}"
+                        [f"streameval_compare_evidence{{{_SELECTED}}}"], "{{metric}} {{variant}}"
                     ),
                     alert="StreamevalGuardrailBroken",
                     width=24,

@@ -32,10 +32,10 @@ from streameval.statistics.arrays import IntArray
 _LONGER: Final = 0.01
 """Relative difference of lengths that matters."""
 
-_ONE_ACCOUNT: Final = 0.2
+_DOMINANT_SHARE: Final = 0.2
 """Share of the variance above which one user bucket decides too much."""
 
-_FEWEST_USERS: Final = int(FEWEST_GROUPS / _ONE_ACCOUNT)
+_FEWEST_USERS: Final = int(FEWEST_GROUPS / _DOMINANT_SHARE)
 """Users of an arm above which such a share is unexpected."""
 
 _WEEK: Final = 7
@@ -73,9 +73,9 @@ def adjustment_text(
     """
     days, since = experiment.pre_period, experiment.begins
     if not days:
-        return _not_adjusted("pre_period is 0")
+        return _no_adjustment_text("pre_period is 0")
     if since is None:
-        return _not_adjusted("set `since`")
+        return _no_adjustment_text("set `since`")
     sentences = []
     for row in rows:
         if row.known is None or row.narrower is None:
@@ -107,10 +107,10 @@ def adjustment_text(
         ]
     else:
         reasons = [] if sentences else [f"too few users are known from before {since}"]
-    return " ".join([*sentences, *map(_not_adjusted, reasons)])
+    return " ".join([*sentences, *map(_no_adjustment_text, reasons)])
 
 
-def _not_adjusted(reason: str) -> str:
+def _no_adjustment_text(reason: str) -> str:
     return f"No pre-experiment adjustment (CUPED): {reason}."
 
 
@@ -127,7 +127,7 @@ def short_week(days: IntArray) -> Iterator[str]:
         yield f"{'' if lack else 'only '}{count} of data{lack}; run at least a full week"
 
 
-def one_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterator[str]:
+def dominant_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterator[str]:
     """That one user bucket has much of the variance of a comparison.
 
     `users`: number of users of each variant, control first.
@@ -136,7 +136,7 @@ def one_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterato
     heavy = [
         row
         for row in rows
-        if row.heaviest >= _ONE_ACCOUNT
+        if row.heaviest >= _DOMINANT_SHARE
         and min(users[control], users[row.variant]) >= _FEWEST_USERS
         and (row.lift_low is not None or row.groups < FEWEST_GROUPS)
     ]
@@ -181,7 +181,7 @@ class NewestDay(NamedTuple):
     before: Contrast
 
 
-def moved_lift(newest: NewestDay, names: tuple[str, str, str], settings: Settings) -> Iterator[str]:
+def lift_shift(newest: NewestDay, names: tuple[str, str, str], settings: Settings) -> Iterator[str]:
     """That the lift of the newest day differs from that of all days before.
 
     The jackknife is of both lifts at once, as the same users come again.

@@ -51,7 +51,9 @@ _TONES: Final = {Decision.SHIP: "better", Decision.DO_NOT_SHIP: "worse"}
 
 def headlines(report: Report) -> list[tuple[str, str]]:
     """The summary of each variant, with the tone of its decision, else of its verdicts."""
-    decided = {found.variant: _TONES.get(found.decision, "open") for found in report.decisions}
+    decided = {
+        decision.variant: _TONES.get(decision.decision, "open") for decision in report.decisions
+    }
     lines = []
     for summary in report.summaries:
         verdicts = DECIDED & {*summary.metrics} if summary.checks_passed else frozenset()
@@ -68,8 +70,8 @@ def section(report: Report) -> str:
         "analyses/experiments/section.html",
         report=report,
         decisions=[
-            (_TONES.get(found.decision, "open"), line)
-            for found, line in sorted(
+            (_TONES.get(decision.decision, "open"), line)
+            for decision, line in sorted(
                 zip(report.decisions, decision_lines(report), strict=True),
                 key=lambda pair: order.index(pair[0].variant),
             )
@@ -85,7 +87,7 @@ def section(report: Report) -> str:
             and any(day.low is not None for day in row.days)
         ],
         alone=[
-            _alone(row, name)
+            _single_days(row, name)
             for row, name in named
             if sum(day.low is not None for day in row.daily) > 1
         ],
@@ -220,7 +222,7 @@ def _evidence(row: Compared, name: str) -> tuple[Drawing, TextTable[Day]]:
     return drawing, TextTable(columns, row.days[::-1], title)
 
 
-def _alone(row: Compared, name: str) -> tuple[Drawing, str, list[TextTable[SpanLift]]]:
+def _single_days(row: Compared, name: str) -> tuple[Drawing, str, list[TextTable[SpanLift]]]:
     """The lift of each day alone in percent, its scale, and tables of weeks and days."""
     title = f"{name}: lift of each day alone"
     bounds = [

@@ -12,7 +12,7 @@ from typer import Option
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.caps import (
-    AskedNames,
+    RequestedNames,
     find_caps,
     percentile_metrics,
     without_cap,
@@ -108,7 +108,7 @@ def plan_experiments(
         NoEventsError: there is no valid event.
     """
     counted: StateCounts | FileCounts
-    named: AskedNames | None = None
+    named: RequestedNames | None = None
     if request.call.is_state:
         counted = restore_states(request, around)
     else:
@@ -119,7 +119,7 @@ def plan_experiments(
     if request.call.is_state:
         metrics = [*selected_metrics(request, metrics)]
     elif named is not None:
-        metrics, everyone = named.metrics(metrics), everyone.renamed(named.names)
+        metrics, everyone = named.metrics(metrics), everyone.rename(named.names)
     intervals = replace(counted.intervals, **options)
     plans = []
     for metric in metrics:
@@ -141,7 +141,7 @@ def _plan_setup(request: Request) -> Setup:
     return setup.without_labels() if request.call.is_columns else setup
 
 
-def _with_caps(request: Request, around: Surroundings) -> tuple[Request, AskedNames | None]:
+def _with_caps(request: Request, around: Surroundings) -> tuple[Request, RequestedNames | None]:
     """The request with the numbers of percentiles, and the names of its metrics; notes each cap."""
     metrics = percentile_metrics(request.options.metrics)
     if not metrics:
@@ -150,7 +150,7 @@ def _with_caps(request: Request, around: Surroundings) -> tuple[Request, AskedNa
     caps = find_caps(metrics, [_plan_setup(uncapped)], around)
     for cap in caps:
         around.note(f"{cap.text}.")
-    named = AskedNames.of(caps, request)
+    named = RequestedNames.of(caps, request)
     return named.request(request), named
 
 
@@ -178,13 +178,13 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
     )
     is_adjusted = any(effort.adjusted is not None for _, effort in rows)
     adjusted: TextColumn[tuple[ExperimentPlan, Effort]] = TextColumn(
-        "if adjusted", lambda row: _needed(row[1].adjusted), "right"
+        "if adjusted", lambda row: _needed_count(row[1].adjusted), "right"
     )
     columns: list[TextColumn[tuple[ExperimentPlan, Effort]]] = [
         TextColumn("metric", lambda row: row[0].metric),
         TextColumn("value now", lambda row: figure(row[0].value)),
         TextColumn("method", lambda row: row[1].method),
-        TextColumn("users needed", lambda row: _needed(row[1].users), "right"),
+        TextColumn("users needed", lambda row: _needed_count(row[1].users), "right"),
         *[adjusted][:is_adjusted],
         TextColumn("days needed", lambda row: _days(*row), "right"),
         TextColumn(
@@ -212,7 +212,9 @@ def _days(plan: ExperimentPlan, effort: Effort) -> str:
     if effort.new_users == 0 and effort.days is None:
         return "never"
     farthest = FARTHEST * plan.days
-    return f"more than {farthest:,}" if (effort.days or 0) > farthest else _needed(effort.days)
+    return (
+        f"more than {farthest:,}" if (effort.days or 0) > farthest else _needed_count(effort.days)
+    )
 
 
 def _conditions(plans: Sequence[ExperimentPlan]) -> Iterator[str]:
@@ -225,9 +227,9 @@ def _conditions(plans: Sequence[ExperimentPlan]) -> Iterator[str]:
             if effort.users is not None and (effort.new_users, effort.days) == (0, None):
                 yield (
                     f"{plan.metric}, {effort.method}: out of reach without new users: "
-                    f"{_needed(effort.users)} users are needed."
+                    f"{_needed_count(effort.users)} users are needed."
                 )
 
 
-def _needed(number: float | None) -> str:
+def _needed_count(number: float | None) -> str:
     return "unknown" if number is None else f"{math.ceil(number):,}"

@@ -84,7 +84,7 @@ class Cohorts(NamedTuple):
         )
         return GroupSums(named, np.asarray(above * UNIT, np.float64), below)
 
-    def joined(self, other: Cohorts | None) -> Cohorts:
+    def join(self, other: Cohorts | None) -> Cohorts:
         """The users with the metrics of another family of the same lists added."""
         if other is None:
             return self

@@ -45,7 +45,7 @@ def variants_in(
     """The metrics of the families with a label and no segment, and the variants of all of them."""
     named = [part for part in families if label in part.names and part.segment is None]
     metrics = [metric for family in named for metric in family.metrics]
-    return metrics, _joined(named, label).get("", {})
+    return metrics, _join(named, label).get("", {})
 
 
 def segments_in(
@@ -53,18 +53,18 @@ def segments_in(
 ) -> dict[str, dict[str, Variant]]:
     """Value of `by`, a label or a segment -> the variants of a label."""
     named = [part for part in families if {label, by} <= {*part.names}]
-    return _joined([part for part in named if part.segment in (None, by)], label, by)
+    return _join([part for part in named if part.segment in (None, by)], label, by)
 
 
 def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
     """The metrics of all families without a segment, and all users."""
     unsegmented = [family for family in families if family.segment is None]
     metrics = [metric for family in unsegmented for metric in family.metrics]
-    everyone = _joined(unsegmented[::-1], None).get("", {}).get("", Variant({}, NOBODY))
+    everyone = _join(unsegmented[::-1], None).get("", {}).get("", Variant({}, NOBODY))
     return [metric for metric in metrics if not is_overlap(metric)], everyone
 
 
-def _joined(
+def _join(
     families: Iterable[SliceTable], label: str | None, by: str | None = None
 ) -> dict[str, dict[str, Variant]]:
     """Value of `by` -> value of a label -> its data in all of these families; "" without one."""
@@ -72,7 +72,7 @@ def _joined(
     for family in families:
         for (value, name), variant in _variants_of(family, label, by):
             earlier = variants[value].get(name)
-            variants[value][name] = variant if earlier is None else earlier.joined(variant)
+            variants[value][name] = variant if earlier is None else earlier.join(variant)
     return dict(variants)
 
 
@@ -153,10 +153,10 @@ def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
     """
     before: Before | None = None
     for family in families:
-        found = before_experiment(family.table)
-        if found is None or label not in family.names:
+        pre_period = before_experiment(family.table)
+        if pre_period is None or label not in family.names:
             continue
-        period, sums = found[0], found[1].copy()
+        period, sums = pre_period[0], pre_period[1].copy()
         sums.rename({})
         cells = sums.cells
         lists, anonymous = (int(count.sum()) for count in sums.lists(cells))
@@ -198,12 +198,12 @@ class ExperimentReader:
         """
         tables = [view.lifetime() for view in self._views]
         if len(tables) != len(self._tables) or not all(map(is_, tables, self._tables)):
-            self._tables, self._report = tables, self._compared(tables) if tables else None
+            self._tables, self._report = tables, self._compare(tables) if tables else None
         if self._report is None or not moment.unread.number:
             return self._report
-        return in_words(self._report.untrusted(moment.unread.reason("compare")))
+        return in_words(self._report.distrust(moment.unread.reason("compare")))
 
-    def _compared(self, tables: Sequence[Table]) -> Report:
+    def _compare(self, tables: Sequence[Table]) -> Report:
         label = self._experiment.label
         families = [
             view.by_slice(of_view) for view, of_view in zip(self._views, tables, strict=True)

@@ -109,15 +109,19 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         if not isinstance(key, str):
             row = self._rows.get(ComparisonKey(*key))
             if row is None:
-                named, there = ComparisonKey(*key), "; ".join(map(str, self._rows))
-                raise KeyError(f"{named}: not compared; there is {there}")
+                named, available = ComparisonKey(*key), "; ".join(map(str, self._rows))
+                raise KeyError(f"{named}: not compared; there is {available}")
             return row
-        keys = [known for known in self if known.metric == key and known.segment is None]
+        keys = [
+            comparison
+            for comparison in self
+            if comparison.metric == key and comparison.segment is None
+        ]
         if not keys:
-            texts = dict.fromkeys(known.metric for known in self)
+            texts = dict.fromkeys(comparison.metric for comparison in self)
             raise KeyError(f"{key!r}: not compared; there is {', '.join(texts)}")
         if len(keys) > 1:
-            names = ", ".join(f"[{key!r}, {known.variant!r}]" for known in keys)
+            names = ", ".join(f"[{key!r}, {comparison.variant!r}]" for comparison in keys)
             raise KeyError(f"{key!r}: of several variants; name one: {names}")
         return self._rows[keys[0]]
 

@@ -80,15 +80,15 @@ def smallest_imbalance(users: int, shares: Sequence[float]) -> float | None:
         0.0046
     """
     low, high = 0.0, shares[0]
-    if not _would_find(users, shares, high):
+    if not _is_detectable(users, shares, high):
         return None
     while high - low > 1e-3 * high:
         shift = (low + high) / 2.0
-        low, high = (low, shift) if _would_find(users, shares, shift) else (shift, high)
+        low, high = (low, shift) if _is_detectable(users, shares, shift) else (shift, high)
     return high
 
 
-def _would_find(users: int, shares: Sequence[float], shift: float) -> bool:
+def _is_detectable(users: int, shares: Sequence[float], shift: float) -> bool:
     first, *others = shares
     noise = _REACH * math.sqrt(users * first * (1.0 - first))
     lost = max(users * shift - noise, 0.0)
@@ -137,7 +137,7 @@ def unlabelled_shares(arms: Mapping[str, Audience], missing: Audience) -> dict[s
     """
     return {
         name: some / users if users else 0.0
-        for name, (some, users) in _unlabelled(arms, missing).items()
+        for name, (some, users) in _unlabelled_counts(arms, missing).items()
     }
 
 
@@ -146,7 +146,7 @@ def unlabelled_evidence(arms: Mapping[str, Audience], missing: Audience) -> floa
 
     1 if the shares differ by at most 0.5 %. Users count, as the lists of one resemble each other.
     """
-    counts = [pair for pair in _unlabelled(arms, missing).values() if pair[1]]
+    counts = [pair for pair in _unlabelled_counts(arms, missing).values() if pair[1]]
     shares = [some / users for some, users in counts]
     if len(counts) < 2 or max(shares) - min(shares) <= MOST_UNEVEN:
         return 1.0
@@ -154,7 +154,9 @@ def unlabelled_evidence(arms: Mapping[str, Audience], missing: Audience) -> floa
     return ratio_evidence([some for some, _ in counts], [users / every for _, users in counts])
 
 
-def _unlabelled(arms: Mapping[str, Audience], missing: Audience) -> dict[str, tuple[int, int]]:
+def _unlabelled_counts(
+    arms: Mapping[str, Audience], missing: Audience
+) -> dict[str, tuple[int, int]]:
     """Users of each variant with lists without a variant, and all users, of one sample."""
     threshold = min(missing.threshold, *(arm.threshold for arm in arms.values()))
     hashes = missing.below(threshold).hashes
@@ -217,8 +219,8 @@ class Crowd:
         order = rows[np.lexsort((self._arm[rows], self._day[rows], self._user[rows]))]
         ends = np.flatnonzero(np.diff(self._user[order], append=-1))
         starts = np.concatenate(([0], ends[:-1] + 1)) if ends.size else ends
-        one_day = self._day[order[starts]] == self._day[order[ends]]
-        goals = np.where(one_day, self._arm[order[starts]], self._arm[order[ends]])
+        is_same_day = self._day[order[starts]] == self._day[order[ends]]
+        goals = np.where(is_same_day, self._arm[order[starts]], self._arm[order[ends]])
         size = len(self.names)
         counts = np.bincount(self._arm[order[starts]] * size + goals, minlength=size * size)
         return {

@@ -90,8 +90,8 @@ def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
         planned: Mapping[str, Any] = plan.shares
         for name, share in planned.items():
             if not (is_number(share) and share > 0):
-                found = f"{share:g}" if isinstance(share, float) else repr(share)
-                return f"{name} = {found:.80}; give a number above 0."
+                share_text = f"{share:g}" if isinstance(share, float) else repr(share)
+                return f"{name} = {share_text:.80}; give a number above 0."
         if planned and (control not in planned or len(planned) < 2):
             problem = f"they are of {', '.join(planned)}; also give one for {control!r}"
             return f"{problem}, and one for each other variant."
@@ -203,17 +203,17 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
         if self.since is not None and any(day <= number_of_day(self.since) for day in self.changes):
-            found = (
+            message = (
                 f"the shares changed on or before {self.since}, so earlier users were assigned "
                 "under other shares; leave out since: it is then the day of the first shares."
             )
-            raise ConfigError(where, "since", found)
+            raise ConfigError(where, "since", message)
         if self.begins is not None and self.until is not None and self.until < self.begins:
-            found = f"{self.until} is before {self.begins}, the first day; give a later one."
-            raise ConfigError(where, "until", found)
+            message = f"{self.until} is before {self.begins}, the first day; give a later one."
+            raise ConfigError(where, "until", message)
         if not 0 <= self.pre_period <= _LONGEST:
-            found = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
-            raise ConfigError(where, "pre_period", found)
+            message = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
+            raise ConfigError(where, "pre_period", message)
 
 
 def judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:

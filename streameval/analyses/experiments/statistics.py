@@ -35,7 +35,7 @@ from streameval.analyses.experiments.comparison import (
     Settings,
     by_cell,
     contrast_of,
-    distrusted,
+    distrust,
     judge,
     on_common_days,
 )
@@ -52,8 +52,8 @@ from streameval.analyses.experiments.course import (
 from streameval.analyses.experiments.notes import (
     NewestDay,
     adjustment_text,
-    moved_lift,
-    one_account,
+    dominant_account,
+    lift_shift,
     period,
     short_week,
     unlike_lengths,
@@ -80,7 +80,7 @@ from streameval.analyses.experiments.verdicts import (
     Report,
     correct_for_number,
     guardrail_verdict,
-    is_kept,
+    keeps_limit,
     unlike_lifts,
 )
 from streameval.analyses.experiments.words import in_words, without_value
@@ -152,7 +152,7 @@ class Variant(NamedTuple):
             sums=sums, audience=audience, activity=activity, values={}, means=means, strata=strata
         )
 
-    def renamed(self, names: Mapping[str, Sequence[str]]) -> Variant:
+    def rename(self, names: Mapping[str, Sequence[str]]) -> Variant:
         """The variant with other names of its metrics; `names`: text -> its names."""
         cohorts = self.cohorts
         return self._replace(
@@ -160,7 +160,7 @@ class Variant(NamedTuple):
             objections=by_names(self.objections, names),
             values=by_names(self.values, names),
             means=by_names(self.means, names),
-            strata={value: variant.renamed(names) for value, variant in self.strata.items()},
+            strata={value: variant.rename(names) for value, variant in self.strata.items()},
             cohorts=None
             if cohorts is None
             else cohorts._replace(totals=by_names(cohorts.totals, names)),
@@ -171,7 +171,7 @@ class Variant(NamedTuple):
         sums = self.sums.get(metric)
         return self.values.get(metric) if sums is not None and sums.days.size == 1 else None
 
-    def joined(self, other: Variant) -> Variant:
+    def join(self, other: Variant) -> Variant:
         """The variant with the metrics of another one of the same lists added."""
         return self._replace(
             sums={**self.sums, **other.sums},
@@ -179,7 +179,7 @@ class Variant(NamedTuple):
             objections={**self.objections, **other.objections},
             values={**self.values, **other.values},
             means={**self.means, **other.means},
-            cohorts=other.cohorts if self.cohorts is None else self.cohorts.joined(other.cohorts),
+            cohorts=other.cohorts if self.cohorts is None else self.cohorts.join(other.cohorts),
         )
 
 
@@ -277,10 +277,10 @@ def compare_with_control(
             *unlabelled_note(checks),
             *short_week(days),
             *comparisons.notes(metrics, rows, checks.users),
-            *comparisons.moved_lifts([metric for metric in followed if metric.counted is None]),
+            *comparisons.lift_shifts([metric for metric in followed if metric.counted is None]),
         )
         checks = replace(checks, notes=notes)
-    return in_words(Report(checks, rows, experiment.label, intervals, look=look).finalized())
+    return in_words(Report(checks, rows, experiment.label, intervals, look=look).finalize())
 
 
 def with_segments(
@@ -331,7 +331,7 @@ def with_segments(
     if not report.checks.trouble:
         notes = (*report.checks.notes, *unlike_segments(unlike_lifts(drafts)))
         report = report._replace(checks=replace(report.checks, notes=notes))
-    return in_words(report.divided(rows))
+    return in_words(report.with_segments(rows))
 
 
 def check_segment(
@@ -362,9 +362,9 @@ def check_segment(
     largest = max(evidence, report.checks.segment_evidence or 0.0)
     checks = replace(report.checks, segment_evidence=largest)
     if evidence >= ALARM > checks.ratio_evidence:
-        trouble = f"{worst}, although the total is: compare within {segment} (--within {segment})"
-        checks = replace(checks, trouble=(*checks.trouble, trouble))
-    return in_words(report._replace(checks=checks).finalized())
+        reason = f"{worst}, although the total is: compare within {segment} (--within {segment})"
+        checks = replace(checks, trouble=(*checks.trouble, reason))
+    return in_words(report._replace(checks=checks).finalize())
 
 
 def _items_read(arm: Variant, metric: Metric) -> float:
@@ -436,17 +436,19 @@ class _Comparisons:
             control = self._parts[experiment.control]
             for name in self._treatments:
                 pairs = zip(control, self._parts[name], strict=True)
-                arms_of = [(self._users(one), self._users(other)) for one, other in pairs]
-                known = [(one, other) for one, other in arms_of if one and other]
-                if len(known) == len(arms_of):
-                    self._before[name] = UsersBefore(before, known, intervals.groups, self._changes)
+                arms_of = [(self._users(first), self._users(other)) for first, other in pairs]
+                counted = [(first, other) for first, other in arms_of if first and other]
+                if len(counted) == len(arms_of):
+                    self._before[name] = UsersBefore(
+                        before, counted, intervals.groups, self._changes
+                    )
 
     def _cohorts(self, arm: Variant) -> Cohorts | None:
         """The users of an arm since the experiment began; None if they were not counted so."""
         cohorts = arm.cohorts
         days = self._experiment.begins, self._experiment.until
-        is_kept = cohorts is not None and cohorts.days == days
-        return cohorts if is_kept else None
+        has_same_days = cohorts is not None and cohorts.days == days
+        return cohorts if has_same_days else None
 
     def _users(self, arm: Variant) -> Audience | None:
         """The users of an arm with their first days; on a ramp those since it began."""
@@ -497,7 +499,9 @@ class _Comparisons:
         """Reasons not to trust the variants: users who differed before the experiment."""
         for name, users in self._before.items():
             names = self._experiment.control, name
-            yield from users.troubles(names, self._settings("anytime"), self._treated.get(name))
+            yield from users.distrust_reasons(
+                names, self._settings("anytime"), self._treated.get(name)
+            )
 
     def days(self, metrics: Sequence[Judged]) -> IntArray:
         """The days that control and any variant have of the metrics."""
@@ -534,24 +538,24 @@ class _Comparisons:
                     f"of {control}: metrics per list compare different visits, so read "
                     "lists_per_user and clicks_per_user alongside"
                 )
-        one = self._arms[control]
+        control_arm = self._arms[control]
         for name in self._treatments:
             other = self._arms[name]
-            if one.activity is None or other.activity is None:
+            if control_arm.activity is None or other.activity is None:
                 continue
             lengths = judge(
-                contrast_of(one.activity.lengths, other.activity.lengths),
+                contrast_of(control_arm.activity.lengths, other.activity.lengths),
                 self._settings(self._method),
             )
             ratios = [
-                (metric, _items_read(other, metric) / _items_read(one, metric))
+                (metric, _items_read(other, metric) / _items_read(control_arm, metric))
                 for metric in metrics
-                if metric.text in one.sums and metric.text in other.sums
+                if metric.text in control_arm.sums and metric.text in other.sums
             ]
             read = [*(["clicks_per_user"] if self.has(LISTS_PER_USER) else []), "hit_rate"]
             yield from unlike_lengths(name, control, lengths, ratios, read)
         yield from (without_value(row, control) for row in rows if row.expected is not None)
-        yield from one_account(rows, users)
+        yield from dominant_account(rows, users)
         if self.has(LISTS_PER_USER):
             begun = [arm for arm in self._arms.values() if arm.audience.lists]
             first = max(map(_first_day, begun))
@@ -574,7 +578,7 @@ class _Comparisons:
             elif self.values:
                 yield f"{metric.text} is not compared: it was not counted by {segment}"
 
-    def moved_lifts(self, metrics: Sequence[Judged]) -> Iterator[str]:
+    def lift_shifts(self, metrics: Sequence[Judged]) -> Iterator[str]:
         """That the lift of the newest day is not that of the days before.
 
         Not on a ramp, where users of a day have come for unlike times.
@@ -585,7 +589,7 @@ class _Comparisons:
             newest = self.newest_day(metric, name)
             if newest is not None:
                 names = metric.text, self._experiment.control, name
-                yield from moved_lift(newest, names, self._settings("anytime"))
+                yield from lift_shift(newest, names, self._settings("anytime"))
 
     def newest_day(self, metric: Judged, name: str) -> NewestDay | None:
         """The newest day of a comparison, and all days before it; None without any before."""
@@ -627,14 +631,14 @@ class _Comparisons:
         contrast = raw if raw is None or covariates is None else covariates.adjust(raw)
         comparison = judge(contrast, settings)
         if objection is not None:
-            comparison = distrusted(comparison, objection)
+            comparison = distrust(comparison, objection)
         limit = self._experiment.guardrails.get(metric.text)
         guardrail, within_limit = None, None
         if limit is not None:
             guarded = settings._replace(confidence=1.0 - alpha / self._guardrails)
             guardrail = guardrail_verdict(contrast, guarded, limit)
             alone = settings._replace(confidence=1.0 - alpha / (len(self._arms) - 1))
-            within_limit = is_kept(contrast, alone, limit)
+            within_limit = keeps_limit(contrast, alone, limit)
             if objection is not None:
                 guardrail, within_limit = GuardrailVerdict.DO_NOT_TRUST, False
         common = on_common_days(control, treatment)
@@ -749,10 +753,10 @@ class _Comparisons:
         """The sums of control and of a variant, with rows for each value of a segment."""
         names = self._experiment.control, name
         pairs = [sums_of(arms) for arms in zip(*(self._parts[arm] for arm in names), strict=True)]
-        one, other = (
+        first, other = (
             by_cell(of_arm) if self.values else of_arm[0] for of_arm in zip(*pairs, strict=True)
         )
-        return one, other
+        return first, other
 
 
 def _first_day(arm: Variant) -> int:

@@ -205,23 +205,23 @@ class Report(NamedTuple):
         """The variant that the others are compared with."""
         return next(iter(self.checks.users))
 
-    def finalized(self) -> Report:
+    def finalize(self) -> Report:
         """The report with summaries and decisions; without verdicts if a check raised an alarm."""
-        rows = [_finalized(row, self.checks.trouble) for row in self.rows]
+        rows = [_finalize(row, self.checks.trouble) for row in self.rows]
         decisions = decide(rows, self.checks.trouble)
         by_variant = {decision.variant: decision.decision for decision in decisions}
         rows = [replace(row, decision=by_variant.get(row.variant)) for row in rows]
         summaries = summarize(rows, self.checks.trouble)
         return self._replace(rows=rows, decisions=decisions, summaries=summaries)
 
-    def divided(self, segments: Sequence[Compared]) -> Report:
+    def with_segments(self, segments: Sequence[Compared]) -> Report:
         """The report with the comparisons of each segment."""
-        return self._replace(segments=[_finalized(row, self.checks.trouble) for row in segments])
+        return self._replace(segments=[_finalize(row, self.checks.trouble) for row in segments])
 
-    def untrusted(self, trouble: str) -> Report:
+    def distrust(self, reason: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
-        checks = replace(self.checks, trouble=(*self.checks.trouble, trouble))
-        return self._replace(checks=checks).finalized().divided(self.segments)
+        checks = replace(self.checks, trouble=(*self.checks.trouble, reason))
+        return self._replace(checks=checks).finalize().with_segments(self.segments)
 
 
 class DraftComparison(NamedTuple):
@@ -297,7 +297,7 @@ def unlike_lifts(drafts: Sequence[DraftComparison]) -> list[UnlikeLifts]:
             lift = _SegmentLift(*log_lift(contrast), row.segment, contrast.groups, draft.settings)
             by_key.setdefault((row.metric, row.variant), []).append(lift)
     pairs = sum(len(lifts) * (len(lifts) - 1) // 2 for lifts in by_key.values())
-    found = []
+    differing = []
     for key, lifts in by_key.items():
         settings = lifts[0].settings
         settings = settings._replace(level=settings.alpha / max(pairs, 1))
@@ -317,8 +317,8 @@ def unlike_lifts(drafts: Sequence[DraftComparison]) -> list[UnlikeLifts]:
                 unlike, key=lambda pair: math.expm1(pair[1].log) - math.expm1(pair[0].log)
             )
             ends = ((end.segment, math.expm1(end.log)) for end in (low, high))
-            found.append(UnlikeLifts(*key, *ends))
-    return found
+            differing.append(UnlikeLifts(*key, *ends))
+    return differing
 
 
 def guardrail_verdict(
@@ -330,20 +330,20 @@ def guardrail_verdict(
     side = side_of_limit(contrast, settings, limit)
     if side == "unknown":
         return GuardrailVerdict.OPEN
-    is_kept = side == ("above" if limit <= 0 else "below")
-    return GuardrailVerdict.KEPT if is_kept else GuardrailVerdict.BROKEN
+    holds = side == ("above" if limit <= 0 else "below")
+    return GuardrailVerdict.KEPT if holds else GuardrailVerdict.BROKEN
 
 
-def is_kept(contrast: Contrast | None, settings: Settings, limit: float) -> bool:
+def keeps_limit(contrast: Contrast | None, settings: Settings, limit: float) -> bool:
     """True if the one-sided bound of a lift, at the error rate of the settings, keeps a limit."""
     two_sided = settings._replace(confidence=1.0 - 2.0 * settings.alpha)
     return guardrail_verdict(contrast, two_sided, limit) == GuardrailVerdict.KEPT
 
 
-def summarize(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantSummary]:
+def summarize(rows: Sequence[Compared], reasons: Sequence[str]) -> list[VariantSummary]:
     """The verdicts about each variant, counted; those with most metrics that differ first.
 
-    `trouble`: reasons not to trust any verdict.
+    `reasons`: why not to trust any verdict.
     """
     summaries = []
     for variant in dict.fromkeys(row.variant for row in rows):
@@ -353,7 +353,7 @@ def summarize(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantS
             VariantSummary(
                 variant=variant,
                 metrics={verdict: counts[verdict] for verdict in Verdict if counts[verdict]},
-                checks_passed=not trouble,
+                checks_passed=not reasons,
                 **_guardrails(of_variant),
             )
         )
@@ -375,17 +375,17 @@ def _guardrails(rows: Iterable[Compared]) -> dict[str, Any]:
     }
 
 
-def decide(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantDecision]:
+def decide(rows: Sequence[Compared], reasons: Sequence[str]) -> list[VariantDecision]:
     """Decide what to do with each variant; empty without primary metrics.
 
-    `trouble`: reasons not to trust any verdict.
+    `reasons`: why not to trust any verdict.
     """
     decisions = []
     for variant in dict.fromkeys(row.variant for row in rows if row.primary):
         of_variant = [row for row in rows if row.variant == variant]
         primary = [row for row in of_variant if row.primary]
         guards = [row for row in of_variant if row.guardrail is not None]
-        found = VariantDecision(
+        variant_decision = VariantDecision(
             variant=variant,
             decision=Decision.WAIT,
             better=_metrics(row for row in primary if row.verdict == Verdict.BETTER),
@@ -395,15 +395,15 @@ def decide(rows: Sequence[Compared], trouble: Sequence[str]) -> list[VariantDeci
                 row for row in [*primary, *guards] if row.verdict == Verdict.DO_NOT_TRUST
             ),
         )
-        if trouble or found.distrusted:
+        if reasons or variant_decision.distrusted:
             decision = Decision.DO_NOT_TRUST
-        elif found.worse or found.broken:
+        elif variant_decision.worse or variant_decision.broken:
             decision = Decision.DO_NOT_SHIP
-        elif found.better and not found.open:
+        elif variant_decision.better and not variant_decision.open:
             decision = Decision.SHIP
         else:
             decision = Decision.WAIT
-        decisions.append(replace(found, decision=decision))
+        decisions.append(replace(variant_decision, decision=decision))
     return decisions
 
 
@@ -411,9 +411,9 @@ def _metrics(rows: Iterable[Compared]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.metric for row in rows))
 
 
-def _finalized(row: Compared, trouble: Sequence[str]) -> Compared:
+def _finalize(row: Compared, reasons: Sequence[str]) -> Compared:
     """The row with the reason that it is open; without a verdict if a check raised an alarm."""
-    if trouble and row.verdict not in (Verdict.TOO_FEW_USERS, Verdict.NOT_JUDGED):
+    if reasons and row.verdict not in (Verdict.TOO_FEW_USERS, Verdict.NOT_JUDGED):
         row = replace(row, verdict=Verdict.DO_NOT_TRUST)
         if row.guardrail is not None:
             distrusted = GuardrailVerdict.DO_NOT_TRUST

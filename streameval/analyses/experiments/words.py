@@ -60,65 +60,69 @@ def _summary_text(summary: VariantSummary) -> str:
     metrics = f"{total:,} metric{'s' * (total > 1)}"
     if differing := [verdict for verdict in counts if verdict in DECIDED]:
         parts = [f"{verdict} on {counts[verdict]:,}" for verdict in differing]
-        said = f"{summary.variant} is {list_text(parts)} of {metrics}"
+        sentence = f"{summary.variant} is {list_text(parts)} of {metrics}"
         if distrusted := counts.get(Verdict.DO_NOT_TRUST):
-            said += f", {distrusted:,} not to be trusted"
+            sentence += f", {distrusted:,} not to be trusted"
     else:
         parts = [f"{verdict} on {number:,}" for verdict, number in counts.items()]
-        said = f"{summary.variant}: {list_text(parts)} of {metrics}"
+        sentence = f"{summary.variant}: {list_text(parts)} of {metrics}"
     guardrails = [
-        f"{_guardrails_named(names)} {state}"
+        f"{_guardrails_of(names)} {state}"
         for names, state in ((summary.broken, "broken"), (summary.open, "not decided"))
         if names
     ]
     if summary.kept and not guardrails:
         guardrails = [f"guardrail{'s' * (len(summary.kept) > 1)} kept"]
-    return f"{'; '.join([said, *guardrails, 'checks passed'])}."
+    return f"{'; '.join([sentence, *guardrails, 'checks passed'])}."
 
 
-def _guardrails_named(metrics: Sequence[str]) -> str:
+def _guardrails_of(metrics: Sequence[str]) -> str:
     return f"guardrail{'s' * (len(metrics) > 1)} of {list_text(metrics)}"
 
 
-def _decision_text(found: VariantDecision, report: Report) -> str:
+def _decision_text(decision: VariantDecision, report: Report) -> str:
     """The decision about a variant, and why."""
-    guardrails, reasons = _guardrails_text(found), list[str]()
-    match found.decision:
+    guardrails, reasons = _guardrails_text(decision), list[str]()
+    match decision.decision:
         case Decision.SHIP:
-            better = f"{_are(found.better, 'better')}{f' and {guardrails}' if guardrails else ''}"
+            better = (
+                f"{_are(decision.better, 'better')}{f' and {guardrails}' if guardrails else ''}"
+            )
             wrong = _share_wrong(report.intervals.confidence)
             reasons = [f"{better} (at most {wrong} of such decisions are wrong)"]
         case Decision.DO_NOT_SHIP:
-            if found.worse:
-                reasons.append(_are(found.worse, "worse"))
-            if found.broken:
-                are = "are" if len(found.broken) > 1 else "is"
-                reasons.append(f"the {_guardrails_named(found.broken)} {are} broken")
+            if decision.worse:
+                reasons.append(_are(decision.worse, "worse"))
+            if decision.broken:
+                are = "are" if len(decision.broken) > 1 else "is"
+                reasons.append(f"the {_guardrails_of(decision.broken)} {are} broken")
             reasons = [" and ".join(reasons)]
         case Decision.WAIT:
-            if not found.better:
+            if not decision.better:
                 reasons.append("no primary metric is better yet")
-            if found.open:
+            if decision.open:
                 keeps = (
-                    "stay within their limits" if len(found.open) > 1 else "stays within its limit"
+                    "stay within their limits"
+                    if len(decision.open) > 1
+                    else "stays within its limit"
                 )
-                reasons.append(f"it is not yet known whether {list_text(found.open)} {keeps}")
+                reasons.append(f"it is not yet known whether {list_text(decision.open)} {keeps}")
             elif guardrails:
                 reasons.append(guardrails)
         case Decision.DO_NOT_TRUST:
             reasons = ["a check of the experiment failed"]
             if not report.checks.trouble:
-                reasons = [_are(found.distrusted, "not trustworthy")]
-    return f"{found.variant}: {found.decision}: {'; '.join(reasons)}."
+                reasons = [_are(decision.distrusted, "not trustworthy")]
+    return f"{decision.variant}: {decision.decision}: {'; '.join(reasons)}."
 
 
 def _are(metrics: Sequence[str], what: str) -> str:
     return f"{list_text(metrics)} {'are' if len(metrics) > 1 else 'is'} {what}"
 
 
-def _guardrails_text(found: VariantDecision) -> str:
+def _guardrails_text(decision: VariantDecision) -> str:
     """That all guardrails are kept; empty without any."""
-    match len(found.kept):
+    match len(decision.kept):
         case 0:
             return ""
         case 1:
@@ -233,11 +237,11 @@ def interval_text(row: Comparison) -> str:
         'difference -1.5000 to +3.2500'
     """
     if row.lift_low is None and row.low is not None and row.high is not None:
-        return f"difference {_signed(row.low)} to {_signed(row.high)}"
+        return f"difference {_signed_figure(row.low)} to {_signed_figure(row.high)}"
     return lift_bounds(row.lift_low, row.lift_high)
 
 
-def _signed(value: float) -> str:
+def _signed_figure(value: float) -> str:
     return f"{'' if value < 0 else '+'}{figure(value)}"
 
 
@@ -459,16 +463,16 @@ def outlook_text(row: Compared, precision: float) -> str:
     outlook, left = row.outlook, row.days_left
     if outlook is None or left == 0:
         return ""
-    known = f"±{percent(precision)}"
+    interval = f"±{percent(precision)}"
     if left is None:
         needed = f"about {outlook.users:,.0f} users"
-        return f"Without new users, {known} is out of reach: it needs {needed}."
+        return f"Without new users, {interval} is out of reach: it needs {needed}."
     if left > FARTHEST * outlook.days:
         far = f"more than {FARTHEST * outlook.days:,} days"
     else:
         days = max(1, math.ceil(left))
         far = f"about {days:,} day{'s' * (days > 1)}"
-    return f"{known} is {far} away at {pace_text(outlook.new_users)}."
+    return f"{interval} is {far} away at {pace_text(outlook.new_users)}."
 
 
 def pace_text(new: float) -> str:

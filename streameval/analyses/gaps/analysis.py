@@ -112,7 +112,7 @@ class GapReader:
         self, options: Sequence[GapOptions], intervals: Intervals, labels: Sequence[str]
     ) -> None:
         self._options, self._intervals, self._labels = options, intervals, labels
-        self._known: dict[tuple[str, str, int], tuple[Table, GapsReport]] = {}
+        self._cached: dict[tuple[str, str, int], tuple[Table, GapsReport]] = {}
 
     def read(self, moment: Moment) -> GapsReport | None:
         """The gaps in every window; None without any."""
@@ -124,9 +124,9 @@ class GapReader:
                 if options.by not in dimensions or segment not in (None, options.by):
                     continue
                 key = (counts.view.spec.name, counts.window, index)
-                cached = self._known.get(key)
+                cached = self._cached.get(key)
                 if cached is None or cached[0] is not counts.table:
-                    cached = self._known[key] = counts.table, tuple(self._gaps(counts, options))
+                    cached = self._cached[key] = counts.table, tuple(self._gaps(counts, options))
                 gaps += cached[1]
         return tuple(gaps) or None
 

@@ -82,11 +82,11 @@ def gaps(
         )
         refuse_idle(options, events)
         request = Request(events, options)
-        found, is_doubtful = _find(request, by, method, intervals.explicit)
+        gap_list, is_doubtful = _find(request, by, method, intervals.explicit)
     forms = Forms(
-        partial(_parts, found, by),
-        lambda: {"by": by, "gaps": msgspec.to_builtins(found)},
-        partial(_records, found, by),
+        partial(_parts, gap_list, by),
+        lambda: {"by": by, "gaps": msgspec.to_builtins(gap_list)},
+        partial(_records, gap_list, by),
     )
     read.write(forms, format, is_doubtful=is_doubtful)
 
@@ -117,10 +117,10 @@ def _find(
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
         note_idle(SURROUNDINGS, counted)
     how = replace(counted.intervals, **intervals)
-    found = gaps_in(counted.families, by, how, kind, texts)
-    if not found:
+    gap_list = gaps_in(counted.families, by, how, kind, texts)
+    if not gap_list:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    values = {value.name for gap in found for value in gap.values}
+    values = {value.name for gap in gap_list for value in gap.values}
     if not values:
         raise NoEventsError(request.files)
     if values == {MISSING_LABEL}:
@@ -128,7 +128,7 @@ def _find(
             f"no event in {', '.join(request.files)} has the field {by!r}; name it with --by FIELD "
             f"or --column {by}=FIELD."
         )
-    return found, counted.is_doubtful
+    return gap_list, counted.is_doubtful
 
 
 def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ _ALERT: Final = Alert(
     ),
 )
 _ALL: Final = 'streameval_gap_difference{job=~"$job"}'
-_CHOSEN: Final = 'job=~"$job",instance="$instance",by="$by",metric=~"$metric",window="lifetime"'
+_SELECTED: Final = 'job=~"$job",instance="$instance",by="$by",metric=~"$metric",window="lifetime"'
 _DASHBOARD: Final = Dashboard(
     name="gaps",
     title="gaps",
@@ -48,7 +48,7 @@ _DASHBOARD: Final = Dashboard(
                     "Best minus worst value. The bounds hold however often you look.",
                     queries(
                         [
-                            f"streameval_gap_difference{end}{{{_CHOSEN}}}"
+                            f"streameval_gap_difference{end}{{{_SELECTED}}}"
                             for end in ("_low", "", "_high")
                         ],
                         ["{{metric}} low", "{{metric}}", "{{metric}} high"],
@@ -61,7 +61,7 @@ _DASHBOARD: Final = Dashboard(
                 Panel(
                     "May be the worst",
                     "Values that are not surely better than another one.",
-                    queries([f"streameval_gap_worst{{{_CHOSEN}}} == 1"], "{{metric}} {{value}}"),
+                    queries([f"streameval_gap_worst{{{_SELECTED}}} == 1"], "{{metric}} {{value}}"),
                     alert="StreamevalGap",
                     kind="stat",
                     width=8,

@@ -241,7 +241,7 @@ def _with_enough_clicks(rows: list[_LabelValue]) -> list[_LabelValue]:
     compared = [row for row in rows if row.left_out is None]
     if not compared or min(row.estimate.value for row in compared) < 0:
         return rows
-    relative, lists = _pooled(compared).relative_variance, sum(row.lists for row in compared)
+    relative, lists = _pool(compared).relative_variance, sum(row.lists for row in compared)
     return [
         row._replace(left_out=TOO_FEW_CLICKS)
         if row.left_out is None
@@ -251,7 +251,7 @@ def _with_enough_clicks(rows: list[_LabelValue]) -> list[_LabelValue]:
     ]
 
 
-def _pooled(rows: Sequence[_LabelValue]) -> Estimate:
+def _pool(rows: Sequence[_LabelValue]) -> Estimate:
     """The mean of all lists of these values."""
     numerators, denominators = (
         np.sum([getattr(row.sums, name).sum(axis=0) for row in rows], axis=0)[None, :]
@@ -267,7 +267,7 @@ def _compare(
     means = np.array([row.estimate.value for row in rows])
     influences = np.array([row.estimate.influences for row in rows])
     groups = np.array([row.estimate.groups for row in rows])
-    pooled = _pooled(rows)
+    pooled = _pool(rows)
     # If all lists of a value are alike, such as none with a click, its groups do not vary, although
     # by chance they might have: its error is then that of as many lists of all values together.
     sizes = np.array([row.lists for row in rows], np.float64)
