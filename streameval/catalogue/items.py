@@ -247,7 +247,7 @@ class Attribute:
             raise MetricError(f"attributes: {values!r:.80} is not a mapping; give item -> values")
         self.version = check_version("attributes", version)
         self.ids, items = ids_of_input("attributes", values)
-        labels = (_labels(item, listed) for item, listed in values.items())
+        labels = (_labels(item, item_values) for item, item_values in values.items())
         self._items = dict(zip(items, labels, strict=True))
         self._unknown = () if unknown is None else _labels("unknown", unknown)
         self._groups: dict[str, ItemGroup] = {}

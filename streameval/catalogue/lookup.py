@@ -225,8 +225,8 @@ COMPARED_PER_USER: Final = ("lists_per_user", "clicks_per_user")
 """What comparisons judge besides the metrics that are counted."""
 
 
-def _unknown(text: str, known: Iterable[str]) -> MetricTextError:
-    names = sorted(known)
+def _unknown(text: str, available: Iterable[str]) -> MetricTextError:
+    names = sorted(available)
     if text in COMPARED_PER_USER:
         remedy = "remove it here, and name it in primary or guardrails if it decides"
         problem = f"{text!r} is not a metric to count: every comparison of users has it; {remedy}."
@@ -246,8 +246,8 @@ def _built_in(text: str) -> Metric:
     definition = definition_named(spelled.name)
     if spelled.prefix is None:
         if spelled.name in CONVENTIONS:
-            known = [f"{spelled.name}:{name}" for name in CONVENTIONS[spelled.name].metrics]
-            raise _unknown(spelled.name, known)
+            names = [f"{spelled.name}:{name}" for name in CONVENTIONS[spelled.name].metrics]
+            raise _unknown(spelled.name, names)
         if definition is None:
             raise _unknown(spelled.name, {*catalogue(), *ALIASES})
         return _metric(text, spelled, definition)
@@ -320,7 +320,7 @@ def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return next((known for known in among if known.text == metric), None) or parse(metric)
+        return next((member for member in among if member.text == metric), None) or parse(metric)
     if callable(metric):
         return metric_at(metric)
     raise _undeclared(metric)
@@ -413,6 +413,6 @@ def user_definition(module: str, name: str) -> Definition:
         problem = f"{problem}. Import it in Python to see where it fails."
         raise MetricTextError(module, problem) from error
     if name not in by_name:
-        known = [f"{module}:{metric_name}" for metric_name in by_name]
-        raise _unknown(f"{module}:{name}", known)
+        names = [f"{module}:{metric_name}" for metric_name in by_name]
+        raise _unknown(f"{module}:{name}", names)
     return by_name[name]

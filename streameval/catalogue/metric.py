@@ -187,7 +187,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             for name, value in self.options.items()
             if name in parameters and parameters[name].percentiles is not None
         }
-        return {name: found for name, found in named.items() if found is not None}
+        return {name: percentile for name, percentile in named.items() if percentile is not None}
 
     def require_numbers(self) -> None:
         """Refuse a percentile where values are counted before all lists are known.
@@ -288,9 +288,9 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             [[], ['users'], ['scores'], ['scores']]
         """
         reads, entry = self.definition.reads, BY_CELL.get(self.definition.reads)
-        own = frozenset({"scores"}) if reads == "event" else frozenset[str]()
+        event_columns = frozenset({"scores"}) if reads == "event" else frozenset[str]()
         per_user = frozenset({"users"}) if self.is_per_user else frozenset[str]()
-        return own | per_user | (entry.columns if entry is not None else frozenset())
+        return event_columns | per_user | (entry.columns if entry is not None else frozenset())
 
     @property
     def is_per_user(self) -> bool:
@@ -300,8 +300,10 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     @property
     def is_mean(self) -> bool:
         """True if it is a mean over lists or items, whose totals and counts can be added."""
-        plain = self.definition.additive and self.definition.over is None and not self.is_per_user
-        return plain and self.values.get("statistic", "mean") == "mean"
+        is_additive = (
+            self.definition.additive and self.definition.over is None and not self.is_per_user
+        )
+        return is_additive and self.values.get("statistic", "mean") == "mean"
 
     @property
     def counts_up(self) -> bool:

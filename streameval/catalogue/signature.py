@@ -96,8 +96,8 @@ def percentile_of(value: Value) -> float | None:
         >>> percentile_of("p99.5"), percentile_of("p"), percentile_of(100.0)
         (99.5, None, None)
     """
-    found = _PERCENTILE.fullmatch(value) if isinstance(value, str) else None
-    return None if found is None else float(found[1])
+    match = _PERCENTILE.fullmatch(value) if isinstance(value, str) else None
+    return None if match is None else float(match[1])
 
 
 class Reference(NamedTuple):

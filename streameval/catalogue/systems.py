@@ -254,8 +254,8 @@ def recbole_tail_percentage(
     if tail <= 1:
         rare = popularity.least(tail)
         return sum(item in rare for item in items) / len(items)
-    known = [item for item in items if item in popularity.counts]
-    return sum(popularity.of(item) <= tail for item in known) / len(items)
+    counted = [item for item in items if item in popularity.counts]
+    return sum(popularity.of(item) <= tail for item in counted) / len(items)
 
 
 @instead_of("log_loss", "recbole")

@@ -83,9 +83,9 @@ def _loaded(name: str) -> Any:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, **_SETTINGS)
         alone.command(name)(function)
         command = typer.main.get_command(alone)
-    for each in (command, *getattr(command, "commands", {}).values()):
-        context = typer.Context(each, **_SETTINGS["context_settings"])
-        for parameter in (*each.params, each.get_help_option(context)):
+    for subcommand in (command, *getattr(command, "commands", {}).values()):
+        context = typer.Context(subcommand, **_SETTINGS["context_settings"])
+        for parameter in (*subcommand.params, subcommand.get_help_option(context)):
             parameter.display_type_rich = partial(_value_word, parameter)
     return command
 

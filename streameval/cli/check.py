@@ -296,8 +296,8 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
     checkpoints = checkpoint_store(options)
     if checkpoints.claimed():
-        claim = checkpoints.existing_claim()
-        refuse_foreign(options.path, claim, claim.cluster, group)
+        store_claim = checkpoints.existing_claim()
+        refuse_foreign(options.path, store_claim, store_claim.cluster, group)
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:

@@ -222,11 +222,11 @@ def merge(
 
 
 def _store(store: Store) -> dict[str, Any]:
-    claim, listing = store.existing_claim(), store.listing()
+    store_claim, listing = store.existing_claim(), store.listing()
     return {
         "path": store.path,
-        "cluster": claim.cluster,
-        "group": claim.group,
+        "cluster": store_claim.cluster,
+        "group": store_claim.group,
         "faults": [fault.problem for fault in listing.faults],
         "places": [_shard(store, shard, listing) for shard in listing.shards],
     }

@@ -115,8 +115,8 @@ def extent_problems(config: Config) -> Iterator[Problem]:
         ):
             for index, name in enumerate(names or []):
                 # A window is known by its length, however it is written.
-                known = what == "windows" and duration_of(name) in spans
-                if not known and (problem := unknown_name_problem(name, allowed, where)):
+                is_window = what == "windows" and duration_of(name) in spans
+                if not is_window and (problem := unknown_name_problem(name, allowed, where)):
                     yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
 
 

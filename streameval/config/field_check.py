@@ -284,9 +284,9 @@ class FieldCheck:
         for number, sample in enumerate(self._valid[1:]):
             key = f"attribution.interactions[{number}].{name}"
             if keys := sample.keys.get(key):
-                known = keys & impression_keys
-                share = f"{len(known):,} of {len(keys):,} are in the sample of impressions"
-                none = "" if known else "; if they never are, no interaction counts"
+                shared_keys = keys & impression_keys
+                share = f"{len(shared_keys):,} of {len(keys):,} are in the sample of impressions"
+                none = "" if shared_keys else "; if they never are, no interaction counts"
                 yield f"{key}: {share}{none}"
 
     def _type_lines(self) -> Iterator[str]:
@@ -296,8 +296,8 @@ class FieldCheck:
             key = f"attribution.interactions[{number}].type"
             others = sample.keys.get(key, set()).difference(stream.types, stream.ignore)
             if others and stream.types:
-                listed = ", ".join(map(repr, sorted(others)[:_MOST_NAMES]))
-                named = f"{len(others)} of those found" if are_hidden() else listed
+                examples = ", ".join(map(repr, sorted(others)[:_MOST_NAMES]))
+                named = f"{len(others)} of those found" if are_hidden() else examples
                 yield f"{key}: not in types, so not counted: {named}"
 
 

@@ -113,8 +113,8 @@ def _with_paths_below(path: Path, config: Config) -> Config:
     catalog = config.catalog
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
-    source, there = config.source.below(path.parent)
-    paths = {name: [path] for name, path in there.items()}
+    source, path_by_name = config.source.below(path.parent)
+    paths = {name: [path] for name, path in path_by_name.items()}
     attribution = config.attribution and config.attribution.renamed(paths)
 
     def below(table: msgspec.Struct | None) -> msgspec.Struct | None:

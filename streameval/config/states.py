@@ -60,8 +60,8 @@ def newest_checkpoints(
     names = {f"{checkpoint.shard.topic}/{checkpoint.shard.number}" for checkpoint in newest}
     for name in partitions:
         if name not in names:
-            there = ", ".join(sorted(names)) or "none"
-            raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
+            available = ", ".join(sorted(names)) or "none"
+            raise UsageError(f"--partition {name!r}: not in the stores, which have {available}.")
     selected = set(partitions) or names
     return [
         checkpoint
@@ -100,8 +100,8 @@ def without_copies(
             continue
         # A state that has started over wins, whatever offset it has.
         heights = [
-            (each.saved.header.generation, each.saved.header.offset)
-            for each in (best_so_far, checkpoint)
+            (candidate.saved.header.generation, candidate.saved.header.offset)
+            for candidate in (best_so_far, checkpoint)
         ]
         further = heights[0] < heights[1]
         longer, other = (checkpoint, best_so_far) if further else (best_so_far, checkpoint)

@@ -164,7 +164,9 @@ class StoreReader:
         for shard in self._loaded.keys() - shards.keys() - hidden:
             self._drop(shard)
         locations_now = {location for locations in shards.values() for location in locations}
-        self._refusals = {at: known for at, known in self._refusals.items() if at in locations_now}
+        self._refusals = {
+            at: refusal for at, refusal in self._refusals.items() if at in locations_now
+        }
         waiting = [*shards.items()]
         for begin in range(0, len(waiting), _AT_ONCE):
             some = waiting[begin : begin + _AT_ONCE]
@@ -191,8 +193,8 @@ class StoreReader:
             (shard.topic, shard.identity, self._written_at(shard, locations) if several else 0.0)
             for shard, locations in shards.items()
         )
-        there = {location for locations in shards.values() for location in locations}
-        self._written = {at: when for at, when in self._written.items() if at in there}
+        current = {location for locations in shards.values() for location in locations}
+        self._written = {at: when for at, when in self._written.items() if at in current}
         return {
             shard: locations
             for shard, locations in shards.items()

@@ -315,7 +315,7 @@ def looks_like_header(text: str) -> bool:
 def attribute(
     name: str,
     options: AttributeOptions,
-    known: Popularity | None,
+    item_counts: Popularity | None,
     as_id: Callable[[str], Id],
 ) -> Attribute:
     """The attribute in a file, or the tiers of a popularity.
@@ -328,10 +328,13 @@ def attribute(
     """
     if options.path is None:
         tiers = options.popularity or TierOptions()
-        if known is None:
+        if item_counts is None:
             raise MetricError("tiers need the items' popularity; give [popularity].")
         return Attribute.tiers(
-            known, head=tiers.head, tail=tiers.tail, version=options.version or known.version
+            item_counts,
+            head=tiers.head,
+            tail=tiers.tail,
+            version=options.version or item_counts.version,
         )
     values: dict[Id, list[str]] = {}
 

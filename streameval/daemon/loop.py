@@ -158,13 +158,13 @@ class Loop:
         return polled
 
     def _status(self) -> RuntimeStatus:
-        parts, source, owner = self._parts, self._parts.source.status, self._parts.owner
+        parts, source, checkpointer = self._parts, self._parts.source.status, self._parts.owner
         first = parts.ingest.first
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.problem or self._paused or owner.failure or source.warning,
-                checkpoint=owner.health,
+                trouble=source.problem or self._paused or checkpointer.failure or source.warning,
+                checkpoint=checkpointer.health,
                 dead_lettered=None if parts.dead_letters is None else parts.dead_letters.written,
                 recoveries=source.recoveries,
                 connection_failures=source.connection_failures,
@@ -172,8 +172,8 @@ class Loop:
                 join=self._joins.health(),
             ),
             ends=source.ends,
-            durable=owner.durable,
-            counted=owner.counted,
+            durable=checkpointer.durable,
+            counted=checkpointer.counted,
             unmatched=() if first is None else self._unmatched(first),
             unread=UnreadPartitions(0 if self._owned is None else self._owned.unread),
         )
@@ -192,15 +192,17 @@ class Loop:
                 if partition.ahead
             }
         )
-        folded = snapshot.health.folded_labels
-        self._folded.observe({name: {"label": name, "advice": folded[name]} for name in folded})
-        advice = snapshot.health.trouble
-        if status.health.trouble is None and advice is not None:
+        overflowing = snapshot.health.folded_labels
+        self._folded.observe(
+            {name: {"label": name, "advice": overflowing[name]} for name in overflowing}
+        )
+        problem = snapshot.health.trouble
+        if status.health.trouble is None and problem is not None:
             now = self._clock.monotonic()
             hours = int((now - self._advised.setdefault(snapshot.about, now)) // HOUR)
             # What no record has, is repeated each hour; other advice is logged once.
             about = (*snapshot.about, hours if snapshot.health.unmatched else 0)
-            self._advice.observe({about: {"advice": advice}})
+            self._advice.observe({about: {"advice": problem}})
 
     def _pause(self) -> None:
         """Pause logs that lead too far in a join; all logs while dead letters cannot be written."""
@@ -374,10 +376,10 @@ class JoinDriver:
                     )
 
     def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
-        owner, expected = self._parts.owner, state.logs.expected
+        checkpointer, expected = self._parts.owner, state.logs.expected
         if state.proposed_at is not None:
             # In effect only once a checkpoint has it, so that a restart repeats it.
-            if owner.saved(partition, state.proposed_at):
+            if checkpointer.saved(partition, state.proposed_at):
                 self._decide(state)
             return
         if self._timeout is None:
@@ -386,7 +388,7 @@ class JoinDriver:
         idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log], timeout)]
         if idle and state.blocked:
             state.propose(idle)
-            owner.checkpoint_soon()
+            checkpointer.checkpoint_soon()
 
     def _decide(self, state: JoinedState) -> None:
         """Accept a proposal for the logs that still end where they did; after a restart, too."""

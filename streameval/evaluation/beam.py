@@ -65,7 +65,7 @@ def evaluate(
     """
     beam = import_extra("apache_beam", "streameval.beam", "beam")
     rule = attribution or Attribution()
-    known: Any = {name: of for name, of in inputs.items() if name in Known.__optional_keys__}
+    named_inputs: Any = {name: of for name, of in inputs.items() if name in Known.__optional_keys__}
     # Raise errors of arguments here rather than on a worker.
     if buckets < 1:
         raise UsageError(f"buckets={buckets}: give 1 or more.")
@@ -80,7 +80,7 @@ def evaluate(
         # Rows load no module, and this worker may not have counted any.
         for text in metrics:
             parse(text)
-        (row,) = arrow_table(repacked(rows, **known)).to_pylist()
+        (row,) = arrow_table(repacked(rows, **named_inputs)).to_pylist()
         added: Mapping[str, Any] = row
         return added
 

@@ -58,8 +58,8 @@ def merge_coded(arrays: Sequence[Any], *, integers: bool = False) -> tuple[Any, 
 
 def codes_in(ids: Any, array: Any, *, integers: bool) -> IntArray:
     """The index in `ids` of the id of each row of a dictionary; -1 for an id that is not there."""
-    known, words = of_one_kind([ids, array.dictionary], integers=integers)
-    codes = arrow("compute").index_in(words, value_set=known)
+    value_set, words = of_one_kind([ids, array.dictionary], integers=integers)
+    codes = arrow("compute").index_in(words, value_set=value_set)
     at: IntArray = codes.fill_null(-1).to_numpy().astype(np.int64)[_codes(array)]
     return at
 

@@ -167,8 +167,8 @@ class EngineCounts:
         if self._spans is not None:
             warning = self.warning() or self.ingest.doubt()
             return [text for text in (warning, *self._spans.advice()) if text is not None]
-        trouble = self._snapshot.health.trouble
-        return [] if trouble is None else [trouble]
+        problem = self._snapshot.health.trouble
+        return [] if problem is None else [problem]
 
     def _join(self) -> JoinHealth | None:
         options = self._config.attribution

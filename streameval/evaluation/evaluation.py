@@ -85,8 +85,8 @@ class Evaluation(Mapping[str, Reading]):
             # Another spelling of a metric, for example P@5, is found by its canonical text.
             return self._readings[key if key in self._readings else parse(key).text]
         except (KeyError, MetricError):
-            known = ", ".join(self._readings)
-            raise KeyError(f"{key!r}: not evaluated; there is {known}") from None
+            available = ", ".join(self._readings)
+            raise KeyError(f"{key!r}: not evaluated; there is {available}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readings)
@@ -168,8 +168,8 @@ class Evaluation(Mapping[str, Reading]):
         selected = matching or [row for row in self._rows if labels.items() <= row.labels.items()]
         texts = {row.reading.metric: row.reading for row in selected}
         if len(texts) != len(selected) or not selected:
-            slices_known = sorted({str(dict(row.labels)) for row in self._rows})
-            raise UsageError(f"{labels}: not one slice; the slices: {', '.join(slices_known)}.")
+            available = sorted({str(dict(row.labels)) for row in self._rows})
+            raise UsageError(f"{labels}: not one slice; the slices: {', '.join(available)}.")
         return texts
 
     def rows(self) -> list[dict[str, Any]]:
@@ -514,8 +514,8 @@ def is_metric(value: Any) -> bool:
         return True
     if isinstance(value, list | tuple):
         return bool(value) and all(
-            isinstance(one, Metric) or (isinstance(one, str) and _problem_of(one) is None)
-            for one in value
+            isinstance(item, Metric) or (isinstance(item, str) and _problem_of(item) is None)
+            for item in value
         )
     if not isinstance(value, str):
         return False
@@ -541,7 +541,7 @@ def _is_misspelt(text: str, problem: MetricError) -> bool:
 
 def metric_texts(metrics: Iterable[Any]) -> list[str]:
     """The texts of metrics, some of which may be in lists."""
-    flat = [one for of in metrics for one in (of if isinstance(of, list | tuple) else [of])]
+    flat = [entry for of in metrics for entry in (of if isinstance(of, list | tuple) else [of])]
     return [metric_of(metric).text for metric in flat]
 
 
@@ -550,13 +550,13 @@ def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
 
     `reading`: the arguments of `ReadingOptions`; Python takes any keyword, so another is refused.
     """
-    known = sorted(ReadingOptions.__optional_keys__)
-    for name in [name for name in reading if name not in known]:
+    allowed = sorted(ReadingOptions.__optional_keys__)
+    for name in [name for name in reading if name not in allowed]:
         remedies = {
             "metrics": "give metrics by position, one or a list.",
             "k": 'a cut-off is part of a metric: "ndcg@10".',
         }
-        hint = f"known: {', '.join(known)}.{suggestion(name, known)}"
+        hint = f"known: {', '.join(allowed)}.{suggestion(name, allowed)}"
         raise UsageError(f"{name}= is not an argument; {remedies.get(name, hint)}")
     explicit = {name: of for name, of in reading.items() if of is not None}
     separator = explicit.pop("separator", {})

@@ -135,8 +135,8 @@ class EventRows:
         if not is_list_type(kind):
             return arrow().large_string()
         types, entries = arrow().types, _value_type(kind.value_type)
-        known = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
-        if not any(is_kind(entries) for is_kind in (*known, types.is_null)):
+        supported = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
+        if not any(is_kind(entries) for is_kind in (*supported, types.is_null)):
             raise InputError(
                 "{problem}; give ids as integers or as text.",
                 problem=f"{part.path}: {name} are lists of {entries}",
@@ -275,8 +275,8 @@ class EventRows:
             with warnings.catch_warnings():
                 # Times that are too early are reported once for all files.
                 warnings.simplefilter("ignore", SuspiciousEventsWarning)
-                own_columns = Columns(**columns, combine=self._fields.combine)
-                return checked_batch(self.ids, own_columns, search)[1]
+                event_columns = Columns(**columns, combine=self._fields.combine)
+                return checked_batch(self.ids, event_columns, search)[1]
 
         def refusal(start: int, stop: int) -> InvalidEventError | None:
             try:

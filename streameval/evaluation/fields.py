@@ -55,12 +55,12 @@ def event_fields(
         "per_item": dict(base.per_item or {}),
         "rankers": dict(base.rankers or {}),
     }
-    known = _COLUMNS if call.is_columns else _PATHS
+    usual_fields = _COLUMNS if call.is_columns else _PATHS
     more = () if call.is_columns else (f"{RANKERS}NAME",)
     for field, name in options.columns.items() if not call.is_pair else ():
         is_ranker = field.startswith(RANKERS) and not call.is_columns
         if not (field in labels or field.startswith(_PER_ITEM) or is_ranker):
-            check_field(field, [*known, *more, f"{_PER_ITEM}NAME", *labels])
+            check_field(field, [*usual_fields, *more, f"{_PER_ITEM}NAME", *labels])
         if field == "gains":
             named[field] = name
         if name is None and field in ("recommendations", "interactions"):
@@ -122,9 +122,9 @@ def lacking_field(metric: Metric, fields: EventFields, call: CallInputs) -> Note
 def check_fields(metrics: Iterable[Metric], fields: EventFields, call: CallInputs) -> None:
     """Refuse a metric for which no event here has a field."""
     for metric in metrics:
-        if (lacking := lacking_field(metric, fields, call)) is not None:
-            text = "{metric} needs " + lacking.text + "."
-            raise InputError(text, metric=repr(metric.text), **lacking.values)
+        if (need := lacking_field(metric, fields, call)) is not None:
+            text = "{metric} needs " + need.text + "."
+            raise InputError(text, metric=repr(metric.text), **need.values)
 
 
 def check_metrics(options: Options) -> list[Metric]:

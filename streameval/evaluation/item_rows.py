@@ -153,12 +153,12 @@ class Side(NamedTuple):
         return len(self.users)
 
 
-def check_field(field: str, known: Sequence[str]) -> None:
+def check_field(field: str, allowed: Sequence[str]) -> None:
     """Refuse a key of `columns` that is not known."""
-    if field not in known:
-        known_fields = f"{', '.join(known)}.{suggestion(field, known)}"
+    if field not in allowed:
+        choices = f"{', '.join(allowed)}.{suggestion(field, allowed)}"
         raise InputError(
-            "{columns}: {problem}", problem=f"unknown field {field!r}; known: {known_fields}"
+            "{columns}: {problem}", problem=f"unknown field {field!r}; known: {choices}"
         )
 
 
@@ -209,8 +209,8 @@ class SideReader:
             )
         values = rows.number(_USUAL[self._number], number, self._number)
         if values is None and self._named(self._number) is not None:
-            known = (user, item, rank, *_label_columns(rows.names, options).values())
-            unread = [name for name in rows.names if name not in known]
+            used_names = (user, item, rank, *_label_columns(rows.names, options).values())
+            unread = [name for name in rows.names if name not in used_names]
             self._refuse_unread(rows, unread, has_rank=rank is not None)
         orders = rank is not None and ("rank" in options.columns or values is None)
         ranks = times = None
@@ -277,7 +277,7 @@ class SideReader:
             return None
         usual = (*_USUAL[role], *(_LISTS[self._role] if role == "item" else ()))
         # A name given to a field of the other side is free here.
-        own_roles = {
+        roles = {
             "user",
             "item",
             self._number,
@@ -287,7 +287,7 @@ class SideReader:
         taken = {
             name
             for field, name in self._options.columns.items()
-            if field.removeprefix(f"{self._role}.") in own_roles | {*self._options.by}
+            if field.removeprefix(f"{self._role}.") in roles | {*self._options.by}
         }
         return _find_column(named, usual, [name for name in names if named or name not in taken])
 
@@ -465,12 +465,14 @@ class _ItemRows:
         row_of, self._lengths = np.repeat(np.arange(len(lengths)), lengths), lengths
         entries = lists.flatten()
         if arrow().types.is_struct(entries.type):
-            self._fields = {each.name: entries.field(each.name) for each in entries.type}
+            self._fields = {
+                struct_field.name: entries.field(struct_field.name) for struct_field in entries.type
+            }
             inner = _find_column("", _ITEM, list(self._fields))
             if inner is None:
                 problem = f"{self._path}: {item!r} holds structs without an item"
-                known = ", ".join(self._fields)
-                raise InputError("{problem}; they have {known}.", problem=problem, known=known)
+                names = ", ".join(self._fields)
+                raise InputError("{problem}; they have {known}.", problem=problem, known=names)
             entries = self._fields[inner]
         entries = plain_array(entries)
         is_item = _before_padding(entries, row_of)
@@ -553,8 +555,8 @@ def _before_padding(items: Any, row_of: IntArray) -> Any:
     types, is_word = arrow().types, arrow().types.is_large_string(items.type)
     if not len(items) or not (is_word or types.is_signed_integer(items.type)):
         return np.ones(len(items), np.bool_)
-    known = [each for each in PADDING if isinstance(each, str) == is_word]
-    padding = arrow("compute").is_in(items, value_set=arrow().array(known, items.type))
+    padding_values = [value for value in PADDING if isinstance(value, str) == is_word]
+    padding = arrow("compute").is_in(items, value_set=arrow().array(padding_values, items.type))
     at, ends = np.arange(1, len(items) + 1), np.zeros(row_of[-1] + 1, np.int64)
     np.maximum.at(ends, row_of, np.where(padding.to_numpy(zero_copy_only=False), 0, at))
     return at <= ends[row_of]
@@ -668,11 +670,11 @@ def _is_numeric(name: str, values: Any) -> bool:
         return False
     texts = _texts(values.slice(0, 1000))
     numbers = [finite_or_none(text) for text in texts if text not in ("none", "")]
-    known = [number for number in numbers if number is not None]
-    if texts <= _BINARY or not known or len(known) < len(numbers):
+    present = [number for number in numbers if number is not None]
+    if texts <= _BINARY or not present or len(present) < len(numbers):
         return False
     return not any(
-        all(_EPOCH[0] * unit <= number < _EPOCH[1] * unit for number in known)
+        all(_EPOCH[0] * unit <= number < _EPOCH[1] * unit for number in present)
         for unit in (1, 1_000, 1_000_000, 1_000_000_000)
     )
 

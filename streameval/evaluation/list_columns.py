@@ -128,13 +128,13 @@ class ListColumn:
                     insist=Setting("separator", "|", column.name),
                 )
         bracketed = _enclosed(texts, "[", "]")
-        plain_cell = _first(compute.invert(compute.or_(bracketed, blank)))
+        single_cell = _first(compute.invert(compute.or_(bracketed, blank)))
         bracketed_cell = _first(bracketed)
-        if self._form is None and (bracketed_cell is not None or plain_cell is not None):
+        if self._form is None and (bracketed_cell is not None or single_cell is not None):
             self._form = "split" if bracketed_cell is None else "json"
-        if self._form == "json" and plain_cell is not None:
-            self._parse(column, texts[:plain_cell])
-            raise _no_json(column, plain_cell)
+        if self._form == "json" and single_cell is not None:
+            self._parse(column, texts[:single_cell])
+            raise _no_json(column, single_cell)
         if self._form == "split" and bracketed_cell is not None:
             text = texts[bracketed_cell].as_py()
             problem = f"found {text!r:.60}, a list in brackets, and cells before have none"
@@ -200,8 +200,8 @@ class ListColumn:
         if not self._explicit:
             self._refuse_others(column, texts, separator)
         if separator == "":
-            each = arrow().array(np.arange(len(texts) + 1))
-            lists = arrow().LargeListArray.from_arrays(each, texts)
+            bounds = arrow().array(np.arange(len(texts) + 1))
+            lists = arrow().LargeListArray.from_arrays(bounds, texts)
         elif separator is None:
             lists = compute.utf8_split_whitespace(texts)
         else:
@@ -243,7 +243,7 @@ class ListColumn:
                     edge = rf"(?:^|{sign})\s*{re.escape(mark)}|{re.escape(mark)}\s*(?:{sign}|$)"
                     beside = compute.match_substring_regex(texts, edge)
                     suspects.append((mark, compute.and_(has_it, beside)))
-        rows = [(row, mark) for mark, found in suspects if (row := _first(found)) is not None]
+        rows = [(row, mark) for mark, mask in suspects if (row := _first(mask)) is not None]
         if rows:
             row, mark = min(rows, key=lambda pair: pair[0])
             text = texts[row].as_py()

@@ -169,7 +169,7 @@ class Joined:
         )
         if not exclude.size:
             self._note(NOTHING_TO_EXCLUDE)
-        for what, matches, ids, known in (
+        for what, matches, ids, recommended in (
             ("user", users, exclude.users, self._users),
             ("item", items, exclude.items, self._items),
         ):
@@ -178,11 +178,11 @@ class Joined:
                     "{exclude} leaves nothing out, as no {what} of it is in the recommendations or "
                     "the truth: {starts}",
                     what=what,
-                    starts=_first_of_each(ids, known),
+                    starts=_first_of_each(ids, recommended),
                 )
                 break
-        is_known = (users >= 0) & (items >= 0)
-        return are_in(self._pairs(0), self._pair_of(users[is_known], items[is_known]))
+        is_recommended = (users >= 0) & (items >= 0)
+        return are_in(self._pairs(0), self._pair_of(users[is_recommended], items[is_recommended]))
 
     def _pairs(self, side: int) -> IntArray:
         """A number for user and item of each row."""
@@ -406,12 +406,12 @@ def _as_integers(ids: Any) -> Any:
     return integers if integers.cast(ids.type).equals(ids) else ids
 
 
-def _strangers(what: str, own: Any, other: Any) -> str:
-    return f"no {what} is in both files: {_first_of_each(own, other)}"
+def _strangers(what: str, left: Any, right: Any) -> str:
+    return f"no {what} is in both files: {_first_of_each(left, right)}"
 
 
-def _first_of_each(own: Any, other: Any) -> str:
-    first, second = (ids[0].as_py() if len(ids) else None for ids in (own, other))
+def _first_of_each(left: Any, right: Any) -> str:
+    first, second = (ids[0].as_py() if len(ids) else None for ids in (left, right))
     return f"one starts with {first!r:.40}, the other with {second!r:.40}; write their ids alike."
 
 

@@ -349,10 +349,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     """
     for name in inputs:
         if name not in Known.__optional_keys__:
-            known = sorted(Known.__optional_keys__)
-            problem = (
-                f"{name}= is not an argument; known: {', '.join(known)}.{suggestion(name, known)}"
-            )
+            names = sorted(Known.__optional_keys__)
+            problem = f"{name}= is not an argument; known: {', '.join(names)}.{suggestion(name, names)}"
             raise UsageError(problem)
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None

@@ -153,12 +153,12 @@ def spans_of(path: str, metrics: Sequence[str]) -> list[SpanReadings]:
     names = labels_of(rows)
     spans: dict[int | None, list[Series]] = {}
     for cell, counted in merged(rows).items():
-        known = {metric.text: metric for metric in counted.metrics}
+        by_text = {metric.text: metric for metric in counted.metrics}
         texts = [parse(text).text for text in metrics]
         for text in texts:
-            if text not in known:
-                raise UsageError(f"-m {text}: not in {path}, which has {', '.join(known)}.")
-        selected = [known[text] for text in texts] or [*counted.metrics]
+            if text not in by_text:
+                raise UsageError(f"-m {text}: not in {path}, which has {', '.join(by_text)}.")
+        selected = [by_text[text] for text in texts] or [*counted.metrics]
         kind: Kind = "anytime" if cell.start is None else "pointwise"
         method = interval_method(counted.intervals, kind)
         for metric in selected:

@@ -80,7 +80,9 @@ def map_parts(
                 results = pool.map(_apply, tasks)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            workers = [one for one in multiprocessing.active_children() if one not in others]
+            workers = [
+                process for process in multiprocessing.active_children() if process not in others
+            ]
             yield results
         except BrokenProcessPool:
             pool.shutdown()

@@ -193,7 +193,9 @@ class FileCounts:
             columns["user"] = [user for _, _, user in keys]
         for metric in metrics:
             readings = readings_of(metric, table, np.arange(len(keys)), None) if keys else ()
-            columns[metric.text] = [each.value if each.defined else math.nan for each in readings]
+            columns[metric.text] = [
+                reading.value if reading.defined else math.nan for reading in readings
+            ]
         return columns
 
     def _lists_again(self) -> Iterator[Decoded]:
@@ -355,9 +357,9 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
     call, fields = setup.call, setup.fields
     if call.is_columns:
         for metric in setup.metrics:
-            if (lacking := lacking_field(metric, fields, call)) is not None:
-                text = "do not use the value of {metric}: it needs " + lacking.text + "."
-                yield Note(text, metric=metric.text, **lacking.values)
+            if (need := lacking_field(metric, fields, call)) is not None:
+                text = "do not use the value of {metric}: it needs " + need.text + "."
+                yield Note(text, metric=metric.text, **need.values)
         return
     scored = ["scores"] if any("scores" in metric.columns for metric in setup.metrics) else []
     record = first_record(call.events)

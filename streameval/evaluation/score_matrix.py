@@ -98,14 +98,14 @@ def scored_columns(
         if np.isnan(values).any():
             row = start + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
             raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
-        is_listed = values != -np.inf
-        best = Ragged.of_lengths(indices[is_listed], is_listed.sum(axis=1))
+        is_candidate = values != -np.inf
+        best = Ragged.of_lengths(indices[is_candidate], is_candidate.sum(axis=1))
         columns.append(
             Columns(
                 recommendations=(best.values, best.offsets),
                 interactions=(interactions.values, interactions.offsets),
                 gains=None if item_gains is None else (item_gains, interactions.offsets),
-                scores=(values[is_listed], best.offsets) if with_scores else None,
+                scores=(values[is_candidate], best.offsets) if with_scores else None,
                 users=np.arange(start, stop),
             )
         )

@@ -408,7 +408,9 @@ def _table(
     where: Callable[[int], str] = row_name,
 ) -> Any:
     try:
-        return arrow().table({each: arrow().array(column) for each, column in columns.items()})
+        return arrow().table(
+            {column_name: arrow().array(column) for column_name, column in columns.items()}
+        )
     except OverflowError as error:
         why, _, remedy = beyond_64_bits(columns.items(), where).partition("; ")
         raise SourceError(name, why, remedy) from error
@@ -434,7 +436,9 @@ def _of_mapping(role: Role, value: Mapping[Any, Any]) -> Frame:
         entries = of_user.tolist() if hasattr(of_user, "tolist") else list(of_user)
         if isinstance(of_user, Mapping):
             numbers += of_user.values()
-        elif entries and all(isinstance(each, tuple | list) and len(each) == 2 for each in entries):
+        elif entries and all(
+            isinstance(entry, tuple | list) and len(entry) == 2 for entry in entries
+        ):
             numbers += [number for _, number in entries]
             entries = [item for item, _ in entries]
         if not numbers:
@@ -627,7 +631,7 @@ def added(
     left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts], sign: int = 1
 ) -> list[OutcomeCounts]:
     """The outcomes of both, of each stream; their difference with the sign -1."""
-    return [one.plus(other, sign) for one, other in zip(left, right, strict=True)]
+    return [outcomes.plus(other, sign) for outcomes, other in zip(left, right, strict=True)]
 
 
 class EventsInMemory:
@@ -738,9 +742,13 @@ def _user_labels(
     """The labels by which values are split; adds a note about users without one, and settings."""
     if not options.by:
         return None
-    own = None if call.users is None else read_labels(call.users, options)
-    used |= {("columns", label) for label in options.by} | {*(() if own is None else own.used)}
-    labels = UserLabels(options.by, [table for table in (own, *tables) if table is not None])
+    column_labels = None if call.users is None else read_labels(call.users, options)
+    used |= {("columns", label) for label in options.by} | {
+        *(() if column_labels is None else column_labels.used)
+    }
+    labels = UserLabels(
+        options.by, [table for table in (column_labels, *tables) if table is not None]
+    )
     notes += labels.notes(users)
     return labels
 

@@ -140,13 +140,13 @@ def evaluate(
         raise UsageError(
             "attribution joins two frames: give that of interactions after the impressions."
         )
-    known_columns = [*frame.columns, *([] if interactions is None else ["interactions"])]
+    names = [*frame.columns, *([] if interactions is None else ["interactions"])]
     for name in ["recommendations", "interactions", *by, *(["times"] if every else [])]:
-        if name not in known_columns:
+        if name not in names:
             columns = ", ".join(frame.columns) or "none"
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
-    known_inputs = cast(
+    metric_inputs = cast(
         "Known", {name: value for name, value in inputs.items() if name in Known.__optional_keys__}
     )
     fields = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
@@ -172,10 +172,10 @@ def evaluate(
         # Rows load no module, and this executor may not have counted any.
         for text in metrics:
             parse(text)
-        return arrow_table(repacked(rows.to_pylist(), **known_inputs))
+        return arrow_table(repacked(rows.to_pylist(), **metric_inputs))
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
-    return SparkEvaluation(added, known_inputs)
+    return SparkEvaluation(added, metric_inputs)
 
 
 def _frame_and_metrics(arguments: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:

@@ -61,9 +61,9 @@ def selected_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Me
     if not request.options.metrics:
         return metrics
     requested = {parse(text).text for text in request.options.metrics}
-    known_texts = [metric.text for metric in metrics]
-    for text in sorted(requested.difference(known_texts)):
-        raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
+    texts = [metric.text for metric in metrics]
+    for text in sorted(requested.difference(texts)):
+        raise UsageError(f"-m {text}: not in the state, which has {', '.join(texts)}.")
     return [metric for metric in metrics if metric.text in {*requested, *request.added}]
 
 

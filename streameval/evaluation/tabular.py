@@ -51,17 +51,19 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
             failure = error  # the last one needs least
             continue
         if name == "pandas":
-            columns = {each: _of_pandas(module, values) for each, values in columns.items()}
+            columns = {
+                column_name: _of_pandas(module, values) for column_name, values in columns.items()
+            }
         return (module.table if name == "pyarrow" else module.DataFrame)(dict(columns))
     raise failure or AssertionError
 
 
 def _of_pandas(pandas: Any, values: Sequence[Any]) -> Any:
     """A column whose missing numbers are NaN, or NA among integers, which stay integers."""
-    known = [value for value in values if value is not None]
-    if len(known) == len(values) or not all(isinstance(value, float | int) for value in known):
+    present = [value for value in values if value is not None]
+    if len(present) == len(values) or not all(isinstance(value, float | int) for value in present):
         return values
-    if known and all(isinstance(value, int) and abs(value) < 1 << 63 for value in known):
+    if present and all(isinstance(value, int) and abs(value) < 1 << 63 for value in present):
         return pandas.array(list(values), dtype="Int64")
     return [math.nan if value is None else value for value in values]
 

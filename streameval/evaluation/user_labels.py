@@ -70,12 +70,16 @@ class UserLabels:
         for name, values in zip(self._names, self._of_label, strict=True):
             without = sum(user not in values for user in texts)
             if without and without == len(texts):
-                known = next(iter(values), None)
-                found = f"one user is {texts[0]!r:.40}, and one with a label {known!r:.40}"
+                labelled_user = next(iter(values), None)
+                examples = (
+                    f"one user is {texts[0]!r:.40}, and one with a label {labelled_user!r:.40}"
+                )
                 raise InputError(
                     "no user has a value of {name}: {found}.",
                     name=repr(name),
-                    found="no row has any" if known is None else f"{found}; write their ids alike",
+                    found="no row has any"
+                    if labelled_user is None
+                    else f"{examples}; write their ids alike",
                 )
             if without:
                 yield Note(
@@ -89,12 +93,12 @@ class UserLabels:
         having = [table for table in tables if label in table.texts]
         having = [table for table in having if table.source == "users"] or having
         if not having:
-            known = [f" {table.source}: {listing(table.names)}." for table in tables]
+            names_by_table = [f" {table.source}: {listing(table.names)}." for table in tables]
             raise InputError(
                 "no table has a column {label} to split by; give one that has, or a table of users "
                 "and their labels as {users}.{columns}",
                 label=repr(label),
-                columns=";".join(known).replace(".;", ";"),
+                columns=";".join(names_by_table).replace(".;", ";"),
             )
         ids, of_users = merge_coded([table.users for table in having])
         words, of_words = merge_coded([table.texts[label] for table in having])

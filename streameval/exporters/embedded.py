@@ -144,8 +144,8 @@ class AccumulatorSnapshots:
             # Logged once, because its number grows; the page shows it as long as it holds.
             self._advised = True
             _LOG.warning("%s", advice)
-        trouble = str(self._left_out[0]) if self._left_out else advice
-        return Health(consumed=lists, valid=lists, trouble=trouble)
+        problem = str(self._left_out[0]) if self._left_out else advice
+        return Health(consumed=lists, valid=lists, trouble=problem)
 
 
 class LeftOut(NamedTuple):

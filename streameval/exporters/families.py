@@ -46,12 +46,12 @@ def gauge_families(gauges: Iterable[Gauge]) -> Iterator[Family]:
         [('streameval_lift', {'variant': 'b'}, 0.5)]
     """
     for name, text, samples in gauges:
-        known = (
+        finite = (
             (labels, value)
             for labels, value in samples
             if value is not None and math.isfinite(value)
         )
-        yield own_family(name, "gauge", text, known)
+        yield own_family(name, "gauge", text, finite)
 
 
 _SUMMARY: Final = (

@@ -259,5 +259,5 @@ def _by_log(name: str, values: Iterable[tuple[Partition, float | None]]) -> Fami
 def family(name: str, samples: Iterable[tuple[Mapping[str, str], float | None]]) -> Family:
     """A family of the samples whose values are known."""
     kind: Kind = "counter" if name.endswith("_total") else "gauge"
-    known = [(labels, float(value)) for labels, value in samples if value is not None]
-    return own_family(name.removesuffix("_total"), kind, _TEXTS[name], known)
+    present = [(labels, float(value)) for labels, value in samples if value is not None]
+    return own_family(name.removesuffix("_total"), kind, _TEXTS[name], present)

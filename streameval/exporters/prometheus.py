@@ -151,7 +151,7 @@ class PrometheusExporter:
             pipeline = operations(snapshot, lag=self._kafka)
             families += [*self._families.families(snapshot), *pipeline]
             if not self._all:
-                families = [each for each in families if each.type == "gauge"]
+                families = [entry for entry in families if entry.type == "gauge"]
         self._rendered, self._bodies, self._version = families, {}, version
 
 
@@ -159,7 +159,7 @@ class _Collected(Collector):
     """The families that have samples; others would be written with HELP and TYPE alone."""
 
     def __init__(self, families: Iterable[Family]) -> None:
-        self._families = [each for each in families if each.samples]
+        self._families = [entry for entry in families if entry.samples]
 
     def collect(self) -> Iterator[Family]:
         yield from self._families

@@ -195,10 +195,10 @@ def divisions(snapshot: Snapshot) -> list[Division]:
     """The families that have series, in order."""
     splits = []
     for index, series in groupby(snapshot.series, key=lambda entry: entry.family):
-        listed, family = list(series), snapshot.families[index]
-        windows = dict.fromkeys((*family.windows, *(entry.window for entry in listed)))
+        entries, family = list(series), snapshot.families[index]
+        windows = dict.fromkeys((*family.windows, *(entry.window for entry in entries)))
         windows.pop(LIFETIME, None)
-        metrics = [(metric, list(of)) for metric, of in groupby(listed, key=lambda x: x.metric)]
+        metrics = [(metric, list(of)) for metric, of in groupby(entries, key=lambda x: x.metric)]
         splits.append(Division(family, (*windows, LIFETIME), metrics))
     return splits
 

@@ -206,18 +206,18 @@ def _by_value(first: _Spread, second: _Spread) -> FloatArray:
     """
     width = first.influences.shape[1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        own = [
+        variances_of_arms = [
             np.nan_to_num(
                 (width - 1) / width * np.square(arm.influences / arm.mean).sum(axis=1), nan=math.inf
             )
             for arm in (first, second)
         ]
         ratio = second.scale / first.scale
-        predicted = own[1] / ratio, own[0] * ratio
+        predicted = variances_of_arms[1] / ratio, variances_of_arms[0] * ratio
     smaller: FloatArray = np.minimum(
         *(
             effective_groups(np.square(arm.shares).sum(axis=1), *variances)
-            for arm, *variances in zip((first, second), own, predicted, strict=True)
+            for arm, *variances in zip((first, second), variances_of_arms, predicted, strict=True)
         )
     )
     return smaller

@@ -69,8 +69,8 @@ class Calendar:
             return _whole_days(self._local(times, first))
         blocks, local = times // _BLOCK, np.empty_like(times)
         for block in np.unique(blocks).tolist():
-            here = blocks == block
-            local[here] = self._local(times[here], block)
+            in_block = blocks == block
+            local[in_block] = self._local(times[in_block], block)
         return _whole_days(local)
 
     def day(self, time: int) -> int:
@@ -203,16 +203,16 @@ def checked_time_zone(time_zone: object) -> str | None:
         return None
     if isinstance(time_zone, str) and time_zone in (names := _names()):
         return time_zone
-    found = f"found {time_zone!r:.80}"
+    problem = f"found {time_zone!r:.80}"
     if not isinstance(time_zone, str):
-        raise TimeZoneError(time_zone, f"{found}; give a name, like 'Europe/Berlin'.")
+        raise TimeZoneError(time_zone, f"{problem}; give a name, like 'Europe/Berlin'.")
     if not names:
         remedy = "install the system's package tzdata, or `pip install tzdata`"
-        raise TimeZoneError(time_zone, f"{found}; this machine has no time zones: {remedy}.")
+        raise TimeZoneError(time_zone, f"{problem}; this machine has no time zones: {remedy}.")
     by_lower = {name.lower(): name for name in sorted(names)}
     close = " or ".join(repr(by_lower[name]) for name in nearest(time_zone, by_lower))
     hint = f" Did you mean {close}?" if close else " Give a name, like 'Europe/Berlin'."
-    raise TimeZoneError(time_zone, f"{found}, which is not an IANA time zone.{hint}")
+    raise TimeZoneError(time_zone, f"{problem}, which is not an IANA time zone.{hint}")
 
 
 def date_of(number: int) -> date:
@@ -236,14 +236,14 @@ def period_text(days: Sequence[int]) -> str:
         ('30 December 2025 to 3 January 2026', '16 February to 1 March 2026')
     """
     first, last = date_of(min(days)), date_of(max(days))
-    whole = f"{last.day} {last:%B} {last.year}"
+    last_text = f"{last.day} {last:%B} {last.year}"
     if first == last:
-        return whole
+        return last_text
     if first.year != last.year:
-        return f"{first.day} {first:%B} {first.year} to {whole}"
+        return f"{first.day} {first:%B} {first.year} to {last_text}"
     if first.month != last.month:
-        return f"{first.day} {first:%B} to {whole}"
-    return f"{first.day} to {whole}"
+        return f"{first.day} {first:%B} to {last_text}"
+    return f"{first.day} to {last_text}"
 
 
 def number_of_day(day: date) -> int:

@@ -94,7 +94,7 @@ class Estimate(NamedTuple):
 
 
 def effective_groups(
-    concentration: float | FloatArray, own: float | FloatArray, predicted: float | FloatArray
+    concentration: float | FloatArray, observed: float | FloatArray, predicted: float | FloatArray
 ) -> FloatArray:
     """The effective number of user groups, minus 1: the guard against too few users by value.
 
@@ -103,14 +103,14 @@ def effective_groups(
 
     Args:
         concentration: sum of the squared shares of the groups in the lists.
-        own: relative variance of the mean.
+        observed: relative variance of the mean.
         predicted: relative variance that other lists predict; infinite without any.
 
     Example:
         >>> float(effective_groups(0.01, 0.01, np.inf)), float(effective_groups(0.01, np.inf, 0.04))
         (49.0, 19.0)
     """
-    spread = concentration + np.minimum(own, predicted)
+    spread = concentration + np.minimum(observed, predicted)
     return np.asarray(1.0 / np.maximum(spread, sys.float_info.min) - 1.0)
 
 

@@ -95,15 +95,15 @@ def _p_value(looks: int, times: tuple[float, ...], z: float) -> float:
     side = 0
     while high - low > 1e-14:
         middle = (low * at_high - high * at_low) / (at_high - at_low)
-        found = _bounds(looks, times, math.exp(middle))[-1] - z
-        if abs(found) < 1e-14:
+        excess = _bounds(looks, times, math.exp(middle))[-1] - z
+        if abs(excess) < 1e-14:
             return math.exp(middle)
-        if found > 0:
+        if excess > 0:
             at_high /= 2.0 if side > 0 else 1.0
-            low, at_low, side = middle, found, 1
+            low, at_low, side = middle, excess, 1
         else:
             at_low /= 2.0 if side < 0 else 1.0
-            high, at_high, side = middle, found, -1
+            high, at_high, side = middle, excess, -1
     return math.exp(high)
 
 
@@ -120,9 +120,9 @@ def _bounds(looks: int, times: tuple[float, ...], level: float) -> list[float]:
     for look, now in enumerate(times, 1):
         step = math.sqrt(now - time)
         following = math.sqrt(times[look] - now) if look < len(times) else step
-        whole = _spent(look / looks, level)
+        total_spent = _spent(look / looks, level)
         paths = _Paths(nodes, density, step, math.sqrt(now))
-        bound = paths.bound(whole - spent, _highest(look / looks, level))
+        bound = paths.bound(total_spent - spent, _highest(look / looks, level))
         bounds.append(bound)
         # The paths that have not crossed: their density at the nodes of an integral, which are no
         # farther apart than the next look moves a path.
@@ -131,7 +131,7 @@ def _bounds(looks: int, times: tuple[float, ...], level: float) -> list[float]:
         after = ends * abscissas
         kernel = np.exp(-np.square((after[:, None] - nodes) / step) / 2.0)
         grown = kernel @ density / (step * math.sqrt(2.0 * math.pi))
-        nodes, density, time, spent = after, grown * ends * weights, now, whole
+        nodes, density, time, spent = after, grown * ends * weights, now, total_spent
     return bounds
 
 
@@ -194,4 +194,4 @@ def _highest(share: float, level: float) -> float:
 
 def _upper_tails(z: FloatArray) -> FloatArray:
     """P(Z > z) of the normal distribution."""
-    return np.array([math.erfc(each) for each in (z / math.sqrt(2.0)).tolist()]) / 2.0
+    return np.array([math.erfc(value) for value in (z / math.sqrt(2.0)).tolist()]) / 2.0

@@ -43,8 +43,8 @@ def gini(
         >>> [reading.value for reading in accumulator.compute().values()]
         [0.0, 0.5]
     """
-    known_only = over == "catalog" and unknown == "ignore"
-    among = catalog if known_only and isinstance(catalog, frozenset) else None
+    is_restricted = over == "catalog" and unknown == "ignore"
+    among = catalog if is_restricted and isinstance(catalog, frozenset) else None
     counts = exposures.counts(among)
     counted, catalogued = len(counts), 0
     if over == "catalog" and catalog is not None:

@@ -32,7 +32,7 @@ def alerts_of(names: Names, job: str | None) -> list[Alert]:
     alerts = [
         msgspec.structs.replace(
             alert,
-            expression=re.sub("JOBS?", lambda found: jobs[found[0]], alert.expression),
+            expression=re.sub("JOBS?", lambda match: jobs[match[0]], alert.expression),
         )
         for alert in alerts
     ]

@@ -485,10 +485,10 @@ def _with_bounds(family: str, value: str, matchers: str, legend: str) -> tuple[Q
     """The value of each process between its bounds."""
     window = "" if family.endswith("_window") else "_window"
     parts = (f"{family}{window}_low", f"{family}{value}", f"{family}{window}_high")
-    each = legend + " {{instance}}"
+    legend_text = legend + " {{instance}}"
     return queries(
         [f"max without (pod, container, endpoint) ({part}{matchers})" for part in parts],
-        [f"{each} low", each, f"{each} high"],
+        [f"{legend_text} low", legend_text, f"{legend_text} high"],
     )
 
 

@@ -71,11 +71,11 @@ def objective_of(text: str, *, reads_kafka: bool) -> Objective:
     Raises:
         UsageError: the text is not NAME=SHARE, or the configuration has no such objective.
     """
-    key, is_given, share_text = text.partition("=")
+    key, separator, share_text = text.partition("=")
     name, has_limit, limit = key.partition(":")
     names = _NAMES if reads_kafka else tuple(other for other in _NAMES if other != "lag")
     whose = "the objectives" if reads_kafka else "the objectives of a source that is not Kafka"
-    if not is_given:
+    if not separator:
         raise UsageError(f"--objective: found {text!r}; {_FORM}.")
     if problem := unknown_name_problem(name, names, whose):
         raise UsageError(f"--objective: {name!r} is {problem}")

@@ -203,22 +203,22 @@ def threshold_of(option: str, text: str, config: Config, span: str, support: int
     Raises:
         UsageError: another form, no mean of the configuration, or a span without its values.
     """
-    name, is_given, value_text = text.rpartition("=")
+    name, separator, value_text = text.rpartition("=")
     try:
         value = float(value_text)
     except ValueError:
         value = None
-    if not is_given or value is None or not is_number(value):
+    if not separator or value is None or not is_number(value):
         raise UsageError(f"{option}: found {text!r}; give METRIC=VALUE, like ctr=0.02.")
     if problem := duration_problem(span):
         raise UsageError(f"--for: {problem}")
     names = Names(config)
-    known = [metric.text for metric in _with_support(names)]
+    available = [metric.text for metric in _with_support(names)]
     try:
         canonical = parse(name).text
     except MetricError:
         canonical = name
-    if problem := unknown_name_problem(canonical, known, "the means of the configuration"):
+    if problem := unknown_name_problem(canonical, available, "the means of the configuration"):
         raise UsageError(f"{option}: {canonical!r} is {problem}")
     metric = parse(canonical)
     if not metric.counts_up and span not in names.spans:

@@ -241,13 +241,13 @@ def any_form(metric: Metric, events: Events) -> str | None:
 
 def state_returns(metric: Metric, events: Events) -> str | None:
     """A state survives JSON, and counting can continue."""
-    counted, there = count_events(metric, events), make_accumulator(metric)
-    there.load_state_dict(json.loads(json.dumps(counted.state_dict())))
+    counted, restored = count_events(metric, events), make_accumulator(metric)
+    restored.load_state_dict(json.loads(json.dumps(counted.state_dict())))
     for event in [None, *events[:3]]:
         if event is not None:
             update(counted, event)
-            update(there, event)
-        if wrong := _difference(counted, there):
+            update(restored, event)
+        if wrong := _difference(counted, restored):
             return f"saved and loaded, {wrong}"
     return None
 

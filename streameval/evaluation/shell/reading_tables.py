@@ -148,7 +148,7 @@ def _table(division: Division, title: str) -> TextTable[_Line]:
         rows = [_Line((entry.metric.text, *entry.labels), {None: entry}) for entry in entries]
         return _line_table(words, rows, title)
     else:
-        words, heads = ["metric"], {each: " / ".join(each) or "value" for each in slices}
+        words, heads = ["metric"], {labels: " / ".join(labels) or "value" for labels in slices}
         rows = [
             _Line((metric.text,), {entry.labels: entry for entry in series})
             for metric, series in division.metrics

@@ -52,7 +52,7 @@ _COLOURS: Final = {"better": "green", "worse": "red"}
 def grid(table: TextTable[T], width: int) -> RenderableType:
     """A table; a list for each row where it does not fit into so many characters."""
     widths = [_least_width(column, table.rows) for column in table.columns]
-    room = width - 1 - sum(each + 3 for each in widths)
+    room = width - 1 - sum(column_width + 3 for column_width in widths)
     if room < 0:
         return _lists(table)
     drawn = Grid(header_style="bold", title=table.title or None, title_justify="left")

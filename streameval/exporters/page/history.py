@@ -148,8 +148,8 @@ def moving(past: FamilyHistory, entry: Series, clock: int, window: str) -> list[
 
 
 def _windows(panes: Sequence[_Pane], span: int, border: int, clock: int) -> list[Point]:
-    known = (0.0 if math.isnan(pane.total) else pane.total for pane in panes)
-    totals = [0.0, *accumulate(known)]
+    sums = (0.0 if math.isnan(pane.total) else pane.total for pane in panes)
+    totals = [0.0, *accumulate(sums)]
     undefined = [0, *accumulate(math.isnan(pane.total) for pane in panes)]
     counts = [0, *accumulate(pane.count for pane in panes)]
     points: list[Point] = []

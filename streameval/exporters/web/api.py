@@ -57,8 +57,8 @@ class Documents:
         with the content.
         """
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
-        known = request.headers.get("if-none-match", "").split(",")
-        if {f'"{tag}"', "*"} & {text.strip().removeprefix("W/") for text in known}:
+        etags = request.headers.get("if-none-match", "").split(",")
+        if {f'"{tag}"', "*"} & {text.strip().removeprefix("W/") for text in etags}:
             return Response(status_code=304, headers=headers)
         # Not of `request.url`, which also has what the client says is its host.
         name = request.scope["path"], selected
@@ -118,7 +118,11 @@ class Api:
         answers: dict[str, Answer] = {
             "metrics": snapshot_answer,
             "history": _history,
-            **{each.name: partial(_analysis, each) for each in installed() if each.is_alone},
+            **{
+                analysis.name: partial(_analysis, analysis)
+                for analysis in installed()
+                if analysis.is_alone
+            },
             "catalogue": lambda now, _: definitions(now),
         }
         documents: dict[str, Handler] = {
@@ -175,13 +179,13 @@ class Api:
 
 def _with_known_parameters(name: str, answer: Handler, request: Request) -> Response:
     """The answer, unless the request has a parameter that its description does not have."""
-    known = PARAMETERS.get(name, {})
+    parameters = PARAMETERS.get(name, {})
     for parameter in request.query_params:
-        if parameter not in known:
-            takes = f"takes {', '.join(known)}" if known else "takes no parameters"
+        if parameter not in parameters:
+            takes = f"takes {', '.join(parameters)}" if parameters else "takes no parameters"
             problem = f"Unknown parameter {parameter[:200]!r}; /api/v1/{name} {takes}.\n"
             return PlainTextResponse(problem, status_code=400)
-    return answer(request, *map(request.query_params.get, known))
+    return answer(request, *map(request.query_params.get, parameters))
 
 
 def _selection(request: Request) -> Selection:

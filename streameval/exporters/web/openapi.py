@@ -57,7 +57,11 @@ def description() -> bytes:
             "One metric over time, computed from kept panes, or else observed since the start.",
             History,
         ),
-        **{each.name: (each.about, each.answers) for each in installed() if each.is_alone},
+        **{
+            analysis.name: (analysis.about, analysis.answers)
+            for analysis in installed()
+            if analysis.is_alone
+        },
         "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
     }
     kinds = [kind for _, kind in answered.values()]

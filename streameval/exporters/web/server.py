@@ -136,8 +136,8 @@ def _listening(listen: str) -> socket.socket:
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         # Python appends the attempted action to some messages; errno gives the plain text.
-        known = error.errno is not None and error.errno > 0
-        text = os.strerror(error.errno or 0) if known else str(error.strerror or error)
+        has_errno = error.errno is not None and error.errno > 0
+        text = os.strerror(error.errno or 0) if has_errno else str(error.strerror or error)
         raise UsageError(
             f"cannot listen on {listen}: {text[:1].lower()}{text[1:]}; choose another address with "
             "[web] listen or --listen."
