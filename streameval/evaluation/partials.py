@@ -350,8 +350,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     for name in inputs:
         if name not in Known.__optional_keys__:
             names = sorted(Known.__optional_keys__)
-            problem = f"{name}= is not an argument; known: {', '.join(names)}.{suggestion(name, names)}"
-            raise UsageError(problem)
+            choices = f"{', '.join(names)}.{suggestion(name, names)}"
+            raise UsageError(f"{name}= is not an argument; known: {choices}")
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
     for row, state in _with_states(rows):
