@@ -349,8 +349,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     """
     for name in inputs:
         if name not in Known.__optional_keys__:
-            names = sorted(Known.__optional_keys__)
-            choices = f"{', '.join(names)}.{suggestion(name, names)}"
+            allowed = sorted(Known.__optional_keys__)
+            choices = f"{', '.join(allowed)}.{suggestion(name, allowed)}"
             raise UsageError(f"{name}= is not an argument; known: {choices}")
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
