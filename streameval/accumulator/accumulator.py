@@ -44,8 +44,8 @@ from streameval.statistics.intervals import (
     Audience,
     GroupSums,
     Interval,
+    IntervalKind,
     Intervals,
-    Kind,
     check_method,
 )
 from streameval.statistics.limits import MAX_ITEMS
@@ -329,7 +329,7 @@ class Accumulator:
             return self._reading(metric, None).value
 
     def interval(
-        self, metric: str, method: Kind = "anytime", precision: float | None = None
+        self, metric: str, method: IntervalKind = "anytime", precision: float | None = None
     ) -> Interval | None:
         """Confidence interval of a metric, or None; `read(metric).no_interval` gives the reason.
 
@@ -350,7 +350,7 @@ class Accumulator:
             >>> found.low < accumulator.read("ctr").value < found.high
             True
         """
-        check_method(method, get_args(Kind))
+        check_method(method, get_args(IntervalKind))
         settings = reading_intervals.interval_method(self.intervals, method, precision)
         with self.lock:
             if settings is None:

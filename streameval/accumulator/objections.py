@@ -24,7 +24,7 @@ from streameval.accumulator.overlap import (
     overlap_together,
 )
 from streameval.accumulator.reading_intervals import Coverage, IntervalMethod, coverage_problem
-from streameval.accumulator.readings import joined, overlaps, readings_of
+from streameval.accumulator.readings import merge_cells, overlaps, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.companions import checks_of
 from streameval.catalogue.metric import Metric
@@ -49,7 +49,7 @@ def objection_together(metric: Metric, table: Table, cells: Sequence[int]) -> st
     """The first reason not to judge a metric over all of these cells together."""
     if not checks_of(metric):
         return bias_together(table, np.array(cells, np.int64))
-    return objection(metric, joined(table, cells), np.array(cells[:1])) if cells else None
+    return objection(metric, merge_cells(table, cells), np.array(cells[:1])) if cells else None
 
 
 class Objection(NamedTuple):
@@ -117,7 +117,7 @@ def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMet
     covered = float(counted) / count if count else 1.0
     coverage = Coverage(covered, 1.0 - anonymous / max(lists, 1))
     together = summed_together(metric, groups, cells.tolist())
-    total = joined(table, cells.tolist())
+    total = merge_cells(table, cells.tolist())
     overlap = next(iter(overlaps(metric, total, cells[:1], method)), None)
     return SliceSums(
         together, coverage_problem(coverage) or objection(metric, table, cells), overlap

@@ -18,7 +18,7 @@ from streameval.inference.interval_formulas import (
     interval,
     pool_days,
 )
-from streameval.statistics.intervals import GroupSums, Intervals, Kind
+from streameval.statistics.intervals import GroupSums, IntervalKind, Intervals
 
 _COVERED: Final = 1.0 - MOST_ANONYMOUS
 """Share of the lists that the sums by user must cover, or the interval is not that of the value."""
@@ -28,11 +28,11 @@ class IntervalMethod(NamedTuple):
     """Settings and method of intervals."""
 
     intervals: Intervals
-    kind: Kind = "anytime"
+    kind: IntervalKind = "anytime"
 
 
 def interval_method(
-    intervals: Intervals | None, kind: Kind = "anytime", precision: float | None = None
+    intervals: Intervals | None, kind: IntervalKind = "anytime", precision: float | None = None
 ) -> IntervalMethod | None:
     """How intervals are computed; None if none are configured.
 

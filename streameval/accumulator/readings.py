@@ -89,7 +89,7 @@ def overlaps(
     ]
 
 
-def joined(table: Table, cells: Sequence[int]) -> Table:
+def merge_cells(table: Table, cells: Sequence[int]) -> Table:
     """A table whose only cell is the first of these, with the events of all of them."""
     if len(cells) == 1:
         return table

@@ -33,7 +33,7 @@ from streameval.events.errors import SourceError, StreamevalError, UsageError
 from streameval.events.records import Partition
 from streameval.sources.partial_files import PartialFile, partial_files, sample_file
 from streameval.sources.remote import is_remote, object_reader
-from streameval.statistics.intervals import Kind
+from streameval.statistics.intervals import IntervalKind
 
 
 class PartialsReader:
@@ -159,7 +159,7 @@ def spans_of(path: str, metrics: Sequence[str]) -> list[SpanReadings]:
             if text not in by_text:
                 raise UsageError(f"-m {text}: not in {path}, which has {', '.join(by_text)}.")
         selected = [by_text[text] for text in texts] or [*counted.metrics]
-        kind: Kind = "anytime" if cell.start is None else "pointwise"
+        kind: IntervalKind = "anytime" if cell.start is None else "pointwise"
         method = interval_method(counted.intervals, kind)
         for metric in selected:
             (reading,) = readings_of(metric, counted.table, np.zeros(1, np.int64), method)

@@ -29,7 +29,7 @@ from streameval.evaluation.span_readings import SpanReadings, snapshot_of
 from streameval.events.records import Partition
 from streameval.join.attribution import OutcomeCounts
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.intervals import Intervals, Kind
+from streameval.statistics.intervals import IntervalKind, Intervals
 from streameval.statistics.matching import Search, matched, widest
 
 
@@ -269,7 +269,7 @@ class SliceCounts:
 
     def spans(self) -> list[SpanReadings]:
         """The readings of each span, in time order."""
-        kind: Kind = "anytime" if self._every is None else "pointwise"
+        kind: IntervalKind = "anytime" if self._every is None else "pointwise"
         method = interval_method(self._intervals, kind)
         # A file is one planned look at two rankers. What checks the log, a weight near 1, keeps the
         # interval of the estimates that it checks.

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray
-from streameval.statistics.intervals import GroupSums, Interval, Intervals, Kind
+from streameval.statistics.intervals import GroupSums, Interval, IntervalKind, Intervals
 
 FEWEST_GROUPS: Final = 12
 """Fewest effective groups for an interval."""
@@ -117,7 +117,7 @@ def effective_groups(
 def interval(
     sums: GroupSums,
     intervals: Intervals,
-    kind: Kind = "anytime",
+    kind: IntervalKind = "anytime",
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval | None:
@@ -185,7 +185,7 @@ def half_width(
     error: float,
     groups: float,
     alpha: float,
-    kind: Kind,
+    kind: IntervalKind,
     scale: float,
     *,
     level: float | None = None,
@@ -207,7 +207,12 @@ def half_width(
 
 
 def half_width_limits(
-    errors: FloatArray, groups: FloatArray, alpha: float, kind: Kind, scale: float, level: float
+    errors: FloatArray,
+    groups: FloatArray,
+    alpha: float,
+    kind: IntervalKind,
+    scale: float,
+    level: float,
 ) -> tuple[FloatArray, FloatArray]:
     """A lower and an upper limit of `half_width` for many standard errors above 0, at once.
 

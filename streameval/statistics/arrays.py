@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-# Written out, because numpy.typing takes long to import.
-IntArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
-FloatArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
-BoolArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
+from streameval.events.batch import BoolArray as BoolArray  # noqa: PLC0414  exported
+from streameval.events.batch import FloatArray as FloatArray  # noqa: PLC0414  exported
+from streameval.events.batch import IntArray as IntArray  # noqa: PLC0414  exported
+
 Column = TypeVar("Column", IntArray, FloatArray)
 
 _FEW = 16_384

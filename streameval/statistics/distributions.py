@@ -14,7 +14,7 @@ import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray, among
 from streameval.statistics.exact import ONE, limbs, ratio, scaled_sum, squares
-from streameval.statistics.relation import Columns, Relation, Shape
+from streameval.statistics.relation import Relation, RelationColumns, Shape
 from streameval.statistics.statistic import CellCap, Statistic
 from streameval.statistics.vocabulary import Items
 
@@ -318,9 +318,9 @@ class Distribution:
 
     def __init__(
         self,
-        values: Columns,
-        marks: Columns,
-        sums: Columns,
+        values: RelationColumns,
+        marks: RelationColumns,
+        sums: RelationColumns,
         estimated: bool,  # noqa: FBT001  a column like the others
         bits: int = BITS,
     ) -> None:

@@ -22,7 +22,7 @@ from streameval.statistics.arrays import (
 )
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
-from streameval.statistics.relation import Columns, Relation, Shape
+from streameval.statistics.relation import Relation, RelationColumns, Shape
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.terms import (
     Terms,
@@ -192,7 +192,7 @@ class Groups(Statistic):
                         np.add.at(half, starts[row] + group, counted.astype(np.int64))
         return days, sums
 
-    def _rows(self, cell: int) -> tuple[IntArray, list[tuple[IntArray, Columns]]]:
+    def _rows(self, cell: int) -> tuple[IntArray, list[tuple[IntArray, RelationColumns]]]:
         """The days of a cell; parts of its rows: day's index times groups + group, and counts."""
         _, (days, *_) = self.relations["lists"].of(np.array([cell]))
         days = distinct(days)

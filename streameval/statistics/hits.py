@@ -19,7 +19,7 @@ from streameval.statistics.lists import (
     explicit_ranks,
     lists_of,
 )
-from streameval.statistics.relation import Columns, Shape
+from streameval.statistics.relation import RelationColumns, Shape
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
@@ -127,8 +127,8 @@ class HitsOfCells(HitsView):
     def __init__(
         self,
         cells: int,
-        hits: tuple[IntArray, Columns],
-        lists: tuple[IntArray, Columns],
+        hits: tuple[IntArray, RelationColumns],
+        lists: tuple[IntArray, RelationColumns],
         *,
         with_gains: bool = True,
     ) -> None:

@@ -13,13 +13,13 @@ from streameval.events.errors import MetricError, suggestion
 from streameval.events.ids import is_number
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 
-Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
+IntervalKind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
 """Valid at every look; for one planned look; for a single window, never for alerts."""
 
 Method: TypeAlias = Literal["anytime", "fixed"]
 """Valid at every look, or for one planned look."""
 
-Groups: TypeAlias = Literal[16, 32, 64, 128, 256, 512, 1024]
+GroupCount: TypeAlias = Literal[16, 32, 64, 128, 256, 512, 1024]
 
 UNIT: Final = 2.0**-32
 """Unit of a numerator: the value of a list is rounded to it once, so that sums are exact."""
@@ -49,15 +49,15 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         256
     """
 
-    groups: Groups = 256
+    groups: GroupCount = 256
     confidence: Annotated[float, msgspec.Meta(gt=0.5, lt=1.0)] = 0.95
     precision: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.02
 
     def __post_init__(self) -> None:
         # msgspec checks constraints when it decodes, not when Python code creates a Struct.
         groups: Any = self.groups
-        if not isinstance(groups, Integral) or groups not in get_args(Groups):
-            choices = ", ".join(map(str, get_args(Groups)))
+        if not isinstance(groups, Integral) or groups not in get_args(GroupCount):
+            choices = ", ".join(map(str, get_args(GroupCount)))
             raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {choices}.")
         if not (is_number(self.confidence) and 0.5 < self.confidence < 1.0):
             allowed = "give a share above 0.5 and below 1, for example 0.95."
@@ -101,7 +101,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     confidence: float
-    kind: Kind
+    kind: IntervalKind
     groups: float
 
 

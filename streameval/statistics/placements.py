@@ -15,7 +15,7 @@ from streameval.events import Batch, Id
 from streameval.events.digests import blake2b
 from streameval.statistics.arrays import IntArray, up_to
 from streameval.statistics.asked import Asking, CellOptions
-from streameval.statistics.relation import Columns, Shape
+from streameval.statistics.relation import RelationColumns, Shape
 from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
@@ -158,8 +158,8 @@ class Placements(msgspec.Struct, frozen=True, eq=False):
     """
 
     lists: int
-    ranks: Columns
-    interacted: Columns
+    ranks: RelationColumns
+    interacted: RelationColumns
 
     def exposure(self, kind: str, k: int | None, discount: Discount = "log2") -> float:
         """What the ranks at which items of a kind were shown are worth together."""

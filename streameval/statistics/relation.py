@@ -13,7 +13,7 @@ from msgspec.msgpack import Ext
 
 from streameval.statistics.arrays import BoolArray, IntArray, among, distinct, group_sum, narrow
 
-Columns: TypeAlias = list[IntArray]
+RelationColumns: TypeAlias = list[IntArray]
 """Key columns, then count columns; immutable, so that relations may share them."""
 
 _MOST_WAITING: Final = 1_024
@@ -72,10 +72,10 @@ class Relation:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.size = self.version = 0
-        self._parts: list[Columns] = []
+        self._parts: list[RelationColumns] = []
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> RelationColumns:
         """Keys and counts, each of shape (n,) and any integer type; read only."""
         if not self._parts:
             return [np.zeros(0, np.int64)] * (self.shape.keys + self.shape.counts)
@@ -86,7 +86,7 @@ class Relation:
         return self._parts[0]
 
     @property
-    def parts(self) -> Sequence[Columns]:
+    def parts(self) -> Sequence[RelationColumns]:
         """The rows in parts, each with distinct ascending keys; read only."""
         return self._parts
 
@@ -117,7 +117,7 @@ class Relation:
             if not left.all():
                 self.keep(left)
 
-    def of(self, cells: IntArray) -> tuple[IntArray, Columns]:
+    def of(self, cells: IntArray) -> tuple[IntArray, RelationColumns]:
         """The rows of these cells, in the order of the cells.
 
         Returns:
@@ -134,13 +134,13 @@ class Relation:
         rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         return owner, [column[rows].astype(np.int64) for column in columns[1:]]
 
-    def by_cell(self, cells: IntArray) -> list[Columns]:
+    def by_cell(self, cells: IntArray) -> list[RelationColumns]:
         """The columns without the cell, for each of these cells."""
         owner, columns = self.of(cells)
         edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
         return [[column[start:stop] for column in columns] for start, stop in pairwise(edges)]
 
-    def parts_of(self, cell: int) -> Iterator[Columns]:
+    def parts_of(self, cell: int) -> Iterator[RelationColumns]:
         """The rows of one cell, without the cell, in parts with distinct keys; not copied."""
         if len(self._parts) > _MOST_PARTS:
             _ = self.columns
@@ -212,7 +212,7 @@ class Relation:
         self.version += 1
         self.add(columns[: self.shape.keys], columns[self.shape.keys :])
 
-    def load(self, columns: Columns) -> None:
+    def load(self, columns: RelationColumns) -> None:
         """Replace the content by columns in the form of `columns`.
 
         Raises:
@@ -273,7 +273,7 @@ class Relation:
         twin._parts, twin.size = self._parts.copy(), self.size
         return twin
 
-    def _note(self, parts: Sequence[Columns]) -> None:
+    def _note(self, parts: Sequence[RelationColumns]) -> None:
         size = sum(part[0].size for part in parts)
         if not size:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.msgpack import Ext
@@ -14,9 +14,6 @@ from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.statistic import Statistic
-
-Values: TypeAlias = tuple[FloatArray, IntArray]
-"""Numerators and denominators, shape (n,) each."""
 
 
 class Terms(NamedTuple):

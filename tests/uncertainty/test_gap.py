@@ -20,7 +20,7 @@ from streameval.events import Event
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.inference.interval_formulas import pool_days
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
-from streameval.statistics.intervals import GroupSums, Kind
+from streameval.statistics.intervals import GroupSums, IntervalKind
 from tests.present import present
 
 GROUPS = 256
@@ -79,7 +79,7 @@ def ctr_gap(**values: SliceSums) -> Gap:
     return gap_of(parse("ctr"), values, Intervals(), "fixed")
 
 
-def gap_between(values: Mapping[str, SliceSums], kind: Kind = "fixed") -> Gap:
+def gap_between(values: Mapping[str, SliceSums], kind: IntervalKind = "fixed") -> Gap:
     return gap_of(NDCG, values, Intervals(), kind)
 
 
@@ -133,8 +133,8 @@ def test_the_worst_value_is_among_those_that_may_be_the_worst(values: int) -> No
     assert others <= values / 4, "most of the others are surely not the worst"
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
-def test_bounds_of_limits_are_beyond_those_of_every_pair(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", get_args(IntervalKind))
+def test_bounds_of_limits_are_beyond_those_of_every_pair(kind: IntervalKind) -> None:
     """The quick way skips pairs; a pair by itself is not corrected, so it is the narrower one."""
     values = Population(7, 9, worst=0.2).until()
     whole = gap_between(values, kind)

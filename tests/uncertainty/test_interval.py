@@ -23,7 +23,7 @@ from streameval.inference.interval_formulas import (
     standard_error,
     student_reach,
 )
-from streameval.statistics.intervals import GroupSums, Intervals, Kind
+from streameval.statistics.intervals import GroupSums, IntervalKind, Intervals
 from tests.present import present
 
 
@@ -46,7 +46,7 @@ def binomial(
     return sums(random.binomial(shown, rate), shown)
 
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 
 
 def test_the_standard_error_is_that_of_the_jackknife() -> None:
@@ -78,7 +78,7 @@ def test_a_fixed_interval_is_students() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stronger_guarantee_widens_the_interval(kind: Kind) -> None:
+def test_a_stronger_guarantee_widens_the_interval(kind: IntervalKind) -> None:
     narrow, wide = (
         present(interval(binomial(4, 0.1), Intervals(confidence=confidence), kind))
         for confidence in (0.9, 0.99)
@@ -126,13 +126,15 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
         (0.0, np.full(256, 10)),
     ],
 )
-def test_few_users_or_no_clicks_have_no_interval(click: float, lists: Any, kind: Kind) -> None:
+def test_few_users_or_no_clicks_have_no_interval(
+    click: float, lists: Any, kind: IntervalKind
+) -> None:
     assert interval(sums(lists * click, lists), Intervals(), kind, bounds=(0, 1)) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("clicks", [1, 5, 13])
-def test_few_clicks_of_many_users_have_no_interval(clicks: int, kind: Kind) -> None:
+def test_few_clicks_of_many_users_have_no_interval(clicks: int, kind: IntervalKind) -> None:
     """13 clicks of equally active users are worth one fewer than needed, 14 are enough."""
     lists, one_each = np.full(256, 10), (np.arange(256) < clicks).astype(float)
     assert interval(sums(one_each, lists), Intervals(), kind, bounds=(0, 1)) is None
@@ -150,13 +152,13 @@ def test_few_users_for_a_high_precision_have_a_wide_interval(precision: float) -
 
 
 @pytest.mark.parametrize("kind", ["anytime", "fixed"])
-def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
+def test_users_who_do_not_differ_have_no_interval(kind: IntervalKind) -> None:
     assert interval(sums(np.full(256, 10), np.full(256, 10)), Intervals(), kind) is None
 
 
 @pytest.mark.parametrize("unit", [1e-290, 1e200, 1e290])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_interval_scales_with_its_unit(unit: float, kind: Kind) -> None:
+def test_an_interval_scales_with_its_unit(unit: float, kind: IntervalKind) -> None:
     table = binomial(7, 0.1)
     plain = present(interval(table, Intervals(), kind))
     scaled = present(

@@ -19,7 +19,7 @@ from streameval.accumulator.kinds.groups import groups_of, summed_together, ungr
 from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.accumulator.kinds.users import distinct_users
 from streameval.accumulator.objections import Objection, objections_to, user_means_by_group
-from streameval.accumulator.readings import joined, readings_of
+from streameval.accumulator.readings import merge_cells, readings_of
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.ramp import Cohorts
@@ -100,7 +100,7 @@ def _variants_of(
             if sums.problem is not None
         }
         # Exact, as values are read elsewhere; sums by group are rounded.
-        total, cell = joined(table, cells), np.array(cells[:1])
+        total, cell = merge_cells(table, cells), np.array(cells[:1])
         readings = [readings_of(metric, total, cell)[0] for metric in metrics]
         yield (
             key,

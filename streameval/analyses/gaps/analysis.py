@@ -34,7 +34,7 @@ from streameval.engine.windows.views import SliceTable
 from streameval.events.errors import unknown_name_problem
 from streameval.exporters.names import slice_labels
 from streameval.exporters.page.templates import render
-from streameval.statistics.intervals import Intervals, Kind
+from streameval.statistics.intervals import IntervalKind, Intervals
 
 
 class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,7 +132,7 @@ class GapReader:
 
     def _gaps(self, counts: WindowCounts, options: GapOptions) -> Iterator[GapSeries]:
         view, window, table = counts
-        kind: Kind = "anytime" if window == LIFETIME else "pointwise"
+        kind: IntervalKind = "anytime" if window == LIFETIME else "pointwise"
         others = [name for name in view.spec.dimensions if name != options.by]
         family, names = view.by_slice(table), [*others, options.by]
         for labels, gap in _gaps_by(family, names, options.metrics, self._intervals, kind):
@@ -157,7 +157,7 @@ def _gaps_by(
     names: Sequence[str],
     texts: Sequence[str],
     intervals: Intervals,
-    kind: Kind,
+    kind: IntervalKind,
 ) -> Iterator[tuple[Labels, Gap]]:
     """The gaps between the values of the last label, for each combination of those of the others.
 
@@ -182,7 +182,7 @@ def gaps_in(
     families: Iterable[SliceTable],
     by: str,
     intervals: Intervals,
-    kind: Kind,
+    kind: IntervalKind,
     texts: Sequence[str] = (),
 ) -> list[Gap]:
     """The gaps between the values of a label or segment, all other labels together.

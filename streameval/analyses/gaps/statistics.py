@@ -40,7 +40,7 @@ from streameval.inference.interval_formulas import (
     standard_error,
 )
 from streameval.statistics.arrays import BoolArray, FloatArray
-from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
+from streameval.statistics.intervals import GroupSums, IntervalKind, Intervals, check_method
 
 _NOT_VALUES: Final = {
     MISSING_LABEL: "It stands for lists without a value, which are not a group.",
@@ -99,7 +99,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     ratio_low: float | None = None
     ratio_high: float | None = None
     values: tuple[GapValue, ...] = ()
-    kind: Kind
+    kind: IntervalKind
     confidence: float
 
     @property
@@ -122,7 +122,7 @@ def gap(
     values: Mapping[str, Accumulator],
     metric: str,
     *,
-    method: Kind = "fixed",
+    method: IntervalKind = "fixed",
     precision: float | None = None,
 ) -> Gap:
     """The gap between the values of a label, each counted by a separate accumulator.
@@ -149,7 +149,7 @@ def gap(
         >>> round(found.difference, 3), found.low > 0, found.worst
         (0.167, True, ('nl',))
     """
-    check_method(method, get_args(Kind))
+    check_method(method, get_args(IntervalKind))
     by_value: Any = values
     if not isinstance(by_value, Mapping) or not by_value:
         raise MetricError(f"values={values!r:.80}: give value -> Accumulator, at least one")
@@ -169,7 +169,10 @@ def gap(
 
 
 def gap_of(
-    metric: Metric, values: Mapping[str, SliceSums], intervals: Intervals, kind: Kind = "anytime"
+    metric: Metric,
+    values: Mapping[str, SliceSums],
+    intervals: Intervals,
+    kind: IntervalKind = "anytime",
 ) -> Gap:
     """The gap between the values of a label, from the sums by user of each.
 
@@ -261,7 +264,7 @@ def _pool(rows: Sequence[_LabelValue]) -> Estimate:
 
 
 def _compare(
-    metric: Metric, rows: Sequence[_LabelValue], intervals: Intervals, kind: Kind
+    metric: Metric, rows: Sequence[_LabelValue], intervals: Intervals, kind: IntervalKind
 ) -> tuple[dict[str, float | None], frozenset[str]]:
     """The bounds of a gap, of at least two values that ascend, and those that may be the worst."""
     means = np.array([row.estimate.value for row in rows])
@@ -322,7 +325,7 @@ class _Pairs:
     """
 
     def __init__(
-        self, values: Sequence[FloatArray], unit: float, intervals: Intervals, kind: Kind
+        self, values: Sequence[FloatArray], unit: float, intervals: Intervals, kind: IntervalKind
     ) -> None:
         means, influences, errors, groups, stretch = values
         lower, higher = np.triu_indices(means.size, 1)

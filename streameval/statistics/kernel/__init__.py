@@ -18,7 +18,7 @@ from streameval.events.batch import IntArray
 from streameval.events.ids import IdKind
 from streameval.events.lines import LineBlock
 from streameval.events.ragged import Ragged
-from streameval.statistics.kernel.interface import BLOCK, INTERFACE, Columns
+from streameval.statistics.kernel.interface import BLOCK, INTERFACE, MatchBytes
 
 _COMPILED = "streameval.statistics.kernel._match"
 
@@ -159,7 +159,7 @@ def block_lines(block: bytes, start: int, first: int) -> tuple[LineBlock, Sequen
     return LineBlock(block, starts, stops), offsets, first + count
 
 
-def matches_of(columns: Columns, depth: int, every: bool) -> Matches:  # noqa: FBT001  as `Block`
+def matches_of(columns: MatchBytes, depth: int, every: bool) -> Matches:  # noqa: FBT001  as `Block`
     """The columns of the kernel as arrays."""
     arrays: list[Any] = list(map(np.frombuffer, columns, _TYPES))
     return Matches(depth, every, *arrays)

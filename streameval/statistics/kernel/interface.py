@@ -8,5 +8,5 @@ INTERFACE: Final = 8
 BLOCK: Final = 512
 """Rows of a full block, which takes no more before they are taken."""
 
-Columns: TypeAlias = tuple[bytes, ...]
+MatchBytes: TypeAlias = tuple[bytes, ...]
 """The columns of `Matches` as bytes of 64-bit integers and floats, in their order."""

@@ -14,7 +14,7 @@ from streameval.events import LARGEST_GAIN, LARGEST_RANK
 from streameval.events.batch import IntArray
 from streameval.events.ids import BUILT_IN, IdKind
 from streameval.events.rules import MARKS, RESERVED
-from streameval.statistics.kernel.interface import BLOCK, Columns
+from streameval.statistics.kernel.interface import BLOCK, MatchBytes
 
 _LISTS: Final = frozenset({list, tuple})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, dict})
@@ -52,7 +52,7 @@ def match(
     depth: int,
     every: bool,  # noqa: FBT001  the compiled kernel takes positions only, too
     sound: bool,  # noqa: FBT001  as `every`
-) -> Columns:
+) -> MatchBytes:
     """See `streameval.statistics.kernel.match`."""
     if len(lists) != len(interactions):
         raise ValueError(f"{len(lists)} lists and {len(interactions)} interactions")
@@ -69,7 +69,7 @@ def match_codes(
     act_offsets: IntArray,
     depth: int,
     every: bool,  # noqa: FBT001  as `match`
-) -> Columns:
+) -> MatchBytes:
     """See `streameval.statistics.kernel.match_codes`."""
     lists, interactions = (
         [listed[start:stop] for start, stop in pairwise(offsets.tolist())]
@@ -129,7 +129,7 @@ class Block:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self) -> Columns:
+    def take(self) -> MatchBytes:
         """The columns of the rows taken since the last call, and their ranks."""
         rows = self._rows.copy()
         del self._rows[: len(rows)]
@@ -179,7 +179,7 @@ def _row(search: _IdSearch, items: Any, acts: Any, *, sound: bool) -> _ListRow |
     return _ListRow(len(wanted), len(acts), length, place, item, gain, gains)
 
 
-def _columns(odd: Iterable[int], rows: Sequence[_ListRow]) -> Columns:
+def _columns(odd: Iterable[int], rows: Sequence[_ListRow]) -> MatchBytes:
     graded = [at for at, row in enumerate(rows) if row.gains]
     owner = (at for at, row in enumerate(rows) for _ in row.place)
     heads = ([row[column] for row in rows] for column in range(3))
