@@ -16,7 +16,7 @@ from streameval.events import Combine
 from streameval.events.problems import check_types
 
 Key: TypeAlias = Literal["request_id", "user_item"]
-"""What an interaction names: the list, or a user and an item."""
+"""The key of the join: an interaction names its list, or a user and an item."""
 
 FOREVER: Final = 2**62
 """After every event time, microseconds: the watermark when no more records come."""
@@ -52,7 +52,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 Outcome: TypeAlias = Literal[
     "counted", "duplicate", "late", "future", "orphan", "ignored", "invalid", "tombstone"
 ]
-"""The outcome of a record, which is open until its window ends."""
+"""The outcome of a record; it is open until its window ends."""
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "counted": "It is part of an event that was counted.",
@@ -154,7 +154,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         check_types(self, self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """A time without its unit, gains that are too large, and types that do not count."""
+        """A time without its unit, too large gains, and types that are also ignored."""
         if (self.time is None) != (self.time_unit is None):
             yield "time", "give time and time_unit together, or neither."
         yield from gain_problems(self.types)
@@ -206,7 +206,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         check_types(self, self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Invalid durations, streams without a source or with that of others, and `per`."""
+        """Invalid durations, sources that are missing or used twice, and a needless `per`."""
         for key, least in (("window", SECOND), ("idle_timeout", SECOND), ("lateness", 0)):
             text = getattr(self, key)
             if text is not None and (problem := duration_problem(text, least)):
@@ -259,13 +259,13 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         return msgspec.structs.replace(event, event_id=self.request_id or by_request)
 
     def renamed(self, names: Mapping[str, Sequence[str]]) -> AttributionOptions:
-        """The options with other topics or files in place of some; other names stay."""
+        """The options with some topics or files replaced; `names`: old name -> new names."""
         impressions, *others = [
             [new for name in stream for new in names.get(name, [name])] for stream in self.streams
         ]
         streams = zip(self.interactions, others, strict=True)
         interactions = [
-            msgspec.structs.replace(options, source=there) for options, there in streams
+            msgspec.structs.replace(options, source=sources) for options, sources in streams
         ]
         return msgspec.structs.replace(self, impressions=impressions, interactions=interactions)
 
@@ -273,9 +273,9 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         """The settings that must be the same to resume from a checkpoint."""
         values: dict[str, Any] = msgspec.to_builtins(self)
         may_change = ("idle_timeout", "max_open", "max_bytes")
-        for plain_options in values["interactions"]:
+        for interaction in values["interactions"]:
             for key in ("format", "message", "decoder"):
-                if plain_options[key] is None:
-                    del plain_options[key]
+                if interaction[key] is None:
+                    del interaction[key]
         fixed = {name: value for name, value in values.items() if name not in may_change}
         return fixed | {"layout": LAYOUT}

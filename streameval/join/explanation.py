@@ -89,13 +89,13 @@ class KeyListener:
     def explanation(self) -> Explanation | None:
         """The explanation after the join has read its logs; None without records of the key.
 
-        To be called once.
+        Call it once.
         """
         joiner = self._joiner
         rows = [row for row in joiner.open_lists() if self._is_about(*joiner.lists.at(row))]
         lists = [*self._lists, *(self._list(*joiner.lists.at(row), "open") for row in rows)]
-        for found, matched in joiner.preview():
-            interactions, index = joiner.interactions.at(found.row)
+        for attributed, matched in joiner.preview():
+            interactions, index = joiner.interactions.at(attributed.row)
             is_about = interactions.keys[index] == self._key or not set(rows).isdisjoint(matched)
             if is_about and self._origin(interactions, index) not in self._records:
                 why = "It waits, because an older record may still come."
@@ -109,7 +109,9 @@ class KeyListener:
         records = sorted(
             self._records.values(), key=lambda record: (record.time, record.log, record.offset)
         )
-        return Explanation(lists=[*map(_shown_list, lists)], records=[*map(_shown_record, records)])
+        return Explanation(
+            lists=[*map(_redact_list, lists)], records=[*map(_redact_record, records)]
+        )
 
     def _is_about(self, records: OpenRecords, row: int) -> bool:
         keys = []
@@ -161,12 +163,12 @@ class KeyListener:
         )
 
 
-def _shown_list(explained: ExplainedList) -> ExplainedList:
+def _redact_list(explained: ExplainedList) -> ExplainedList:
     request, *items = redact_ids([explained.request, *explained.items])
     return replace(explained, request=str(request), items=items)
 
 
-def _shown_record(explained: ExplainedRecord) -> ExplainedRecord:
+def _redact_record(explained: ExplainedRecord) -> ExplainedRecord:
     return (
         explained
         if explained.item is None

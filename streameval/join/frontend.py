@@ -82,7 +82,7 @@ class JoinFrontend:
         return _with_users(voting) if self._by_user else voting
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
-        """See `Frontend`; each batch alone, because its lists are counted when they close."""
+        """See `Frontend`; one batch per group, because its lists are counted when they close."""
         return chain.from_iterable(grouped([batch], AT_ONCE) for batch in batches)
 
     def apply(
@@ -138,7 +138,7 @@ class CopartitionedOwner:
         self._topics = topics
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """See `Owner.assigned`."""
+        """See `PartitionOwner.assigned`."""
         groups: dict[Partition, list[Assignment]] = {}
         for assignment in assignments:
             groups.setdefault(self._partition_of(assignment.partition), []).append(assignment)
@@ -149,11 +149,11 @@ class CopartitionedOwner:
         return self._owner.assigned(joined)
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """See `Owner.revoked`."""
+        """See `PartitionOwner.revoked`."""
         self._owner.revoked(self._partitions(partitions))
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """See `Owner.lost`."""
+        """See `PartitionOwner.lost`."""
         self._owner.lost(self._partitions(partitions))
 
     def _partitions(self, partitions: Sequence[Partition]) -> list[Partition]:
@@ -187,10 +187,10 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
             numbers.setdefault(batch.partition.topic, batch.partition.number)
             if set(numbers.values()) != {batch.partition.number}:
                 numbers[batch.partition.topic] = batch.partition.number
-                found = (f"partition {number} of {topic}" for topic, number in numbers.items())
+                locations = (f"partition {number} of {topic}" for topic, number in numbers.items())
                 raise RefusedRecordsError(
-                    f"the key {preview(key)} is in {' and '.join(found)}, so its records are never "
-                    "joined. Write all topics with the join key (request id or user) as the "
+                    f"the key {preview(key)} is in {' and '.join(locations)}, so its records are "
+                    "never joined. Write all topics with the join key (request id or user) as the "
                     "record's key and with the same partitioner (murmur2 in Java and kafka-python; "
                     "partitioner=murmur2_random in librdkafka), then start over."
                 )
@@ -204,15 +204,15 @@ def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:
 
 
 class JoinStats:
-    """The outcomes of all joins since the process started, also of partitions that moved away."""
+    """The outcomes of all joins since the process started, including partitions that left."""
 
     def __init__(self, names: Sequence[str], *, by_request: bool) -> None:
         self._names = names
         self._by_request = by_request
-        self._gone = [OutcomeCounts() for _ in names]
-        self._gone_unlisted = [0 for _ in names]
+        self._past = [OutcomeCounts() for _ in names]
+        self._past_unlisted = [0 for _ in names]
         self._idle_timeouts = 0
-        self._known: dict[Partition, JoinedState] = {}
+        self._current: dict[Partition, JoinedState] = {}
 
     def health(self, states: Mapping[Partition, object]) -> JoinHealth:
         """The health of the join, given the current states."""
@@ -221,12 +221,12 @@ class JoinStats:
             for partition, state in states.items()
             if isinstance(state, JoinedState)
         }
-        for partition, state in self._known.items():
+        for partition, state in self._current.items():
             if joins.get(partition) is not state:
-                self._gone = _sums(self._gone, state.done())
-                self._gone_unlisted = [*map(add, self._gone_unlisted, state.joiner.unlisted)]
+                self._past = _sums(self._past, state.done())
+                self._past_unlisted = [*map(add, self._past_unlisted, state.joiner.unlisted)]
                 self._idle_timeouts += state.idle_timeouts
-        self._known, totals = joins, self._gone
+        self._current, totals = joins, self._past
         for state in joins.values():
             totals = _sums(totals, state.done())
         streams = [
@@ -235,7 +235,7 @@ class JoinStats:
                 outcomes={outcome: getattr(total, outcome) for outcome in OUTCOMES},
                 open=sum(state.outcomes[number].open for state in joins.values()),
                 outside=total.outside,
-                unlisted=self._gone_unlisted[number]
+                unlisted=self._past_unlisted[number]
                 + sum(state.joiner.unlisted[number] for state in joins.values()),
             )
             for number, (name, total) in enumerate(zip(self._names, totals, strict=True))
@@ -256,4 +256,4 @@ class JoinStats:
 
 
 def _sums(left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts]) -> list[OutcomeCounts]:
-    return [one.plus(other) for one, other in zip(left, right, strict=True)]
+    return [total.plus(other) for total, other in zip(left, right, strict=True)]

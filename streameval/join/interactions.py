@@ -57,8 +57,8 @@ class InteractionDecoder:
         >>> event = EventFields(time="ts", time_unit="s")
         >>> decoder = InteractionDecoder(options, event, "request_id")
         >>> record = b'{"request_id": "r1", "item": 7, "ts": 1.5, "type": "click"}'
-        >>> found = decoder.decode_many([record, b"{}"])
-        >>> found.keys, found.items, found.times, found.invalid[0][1].reason
+        >>> decoded = decoder.decode_many([record, b"{}"])
+        >>> decoded.keys, decoded.items, decoded.times, decoded.invalid[0][1].reason
         (['r1'], ['7'], array([1500000]), 'missing_field')
     """
 

@@ -1,4 +1,4 @@
-"""The join itself: a function of the records, but for those that are late in their log."""
+"""The join itself: its result depends on the records, and on their order only for late ones."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ AT_ONCE: Final = 1_024
 """Limit of one step: records of each log, lists that close, interactions that are attributed."""
 
 MANY_LISTS: Final = 128
-"""Of a user with more lists, what they showed is kept by item: a search costs the same for any."""
+"""Lists of a user above which `Touches` indexes them by item, so that a search stays cheap."""
 
 CountClosed: TypeAlias = Callable[[Decoded], Mapping[int, InvalidEvent]]
-"""Counts events; returns the rows of those that cannot be counted, and why."""
+"""Counts events; returns the rows that cannot be counted, each with the reason."""
 
 
 _LIST_KEYS: Final[Mapping[Key, Mapping[str, KeysOf[OpenLists]]]] = {
@@ -65,14 +65,14 @@ class Listener(Protocol):
     """Follows records through a join."""
 
     def rejected(self, outcome: Outcome, records: OpenRecords, row: int) -> None:
-        """Called with each record that is part of no event."""
+        """A record was rejected: it is part of no event."""
 
     def counted(self, lists: OpenLists, row: int, interactions: Sequence[int]) -> None:
-        """Called with each list that became an event, and the rows of its interactions."""
+        """A list became an event with the interactions in these rows."""
 
 
 class Attributed(NamedTuple):
-    """An interaction that belongs to a list: its row, the number of its stream, and itself."""
+    """An interaction that belongs to a list, with its row and the number of its stream."""
 
     row: int
     stream: int
@@ -114,20 +114,20 @@ class Touches:
 
     def latest(self, item: int, time: int, window: int) -> list[int]:
         """The latest list with an item in the window before a time for each label, by time."""
-        found = list[tuple[int, tuple[str, ...], int]]()
+        candidates = list[tuple[int, tuple[str, ...], int]]()
         for labels, rows in self._rows.get(item, {}).items():
             row = rows[bisect_right(rows, time, key=self._time) - 1]
             if time - window <= self._time(row) <= time:
-                found.append((self._time(row), labels, row))
-        return [row for *_, row in sorted(found)]
+                candidates.append((self._time(row), labels, row))
+        return [row for *_, row in sorted(candidates)]
 
     def _time(self, row: int) -> int:
-        """The time of a list; NEVER of one that was forgotten."""
+        """The time of a list; NEVER if it was dropped."""
         return self._lists.time(row) if row >= self._lists.first else NEVER
 
 
 class Joiner:
-    """Keeps open lists and interactions, and makes events of them as the watermark advances.
+    """Holds open lists and interactions, and makes events of them as the watermark advances.
 
     When the watermark passes a record, no earlier one can come, so it is known whether the record
     repeats another, and which list an interaction belongs to. A list becomes an event when the
@@ -139,8 +139,8 @@ class Joiner:
         watermark: no earlier record is expected, microseconds; NEVER at first.
         outcomes: of the records of each stream.
         unlisted: number of orphans of each stream whose users had no list in the window before,
-            since this object was made; no part of the state.
-        listener: follows the records; None for nobody.
+            since this object was made; not in the state.
+        listener: follows the records; None without one.
     """
 
     def __init__(self, rules: Rules, streams: Sequence[int]) -> None:
@@ -171,7 +171,7 @@ class Joiner:
         self._touches: dict[str, Touches] = {}
         self._match = self._last_touches if by_user else self._named_lists
         self._attributions: defaultdict[int, list[Attributed]] = defaultdict(list)
-        # Rows of a list and an interaction that counts with a later list.
+        # (row of a list, row of an interaction that counts with a later list).
         self._counted_later: set[tuple[int, int]] = set()
 
     def add(self, stream: int, slices: Sequence[RecordSlice]) -> None:
@@ -193,8 +193,8 @@ class Joiner:
     ) -> Sequence[tuple[int, int, InvalidEvent]]:
         """Advance the watermark, by at most about `AT_ONCE` lists and interactions.
 
-        To be called until the watermark is reached; it depends on the records alone if records are
-        added only then.
+        Call it until the watermark is reached, and add records only then: so the result depends on
+        the records alone.
 
         Args:
             watermark: the goal; FOREVER if no more records come.
@@ -203,7 +203,7 @@ class Joiner:
                 the rows of those that it cannot count. Not called without events.
 
         Returns:
-            The lists that could not be counted: number of the log, offset, and why.
+            The lists that could not be counted: number of the log, offset, and the reason.
 
         Raises:
             RefusedRecordsError: more records wait than the limits allow.
@@ -220,11 +220,11 @@ class Joiner:
             watermark = until + self.rules.window
         self.watermark = watermark
         self._decide(self.lists, before)
-        for found, lists in self.matched(self._decide(self.interactions, before)):
+        for attributed, lists in self.matched(self._decide(self.interactions, before)):
             if lists:
-                self._wait(found, lists)
+                self._wait(attributed, lists)
             else:
-                self._refuse_orphan(found)
+                self._refuse_orphan(attributed)
         rows = self.lists.between(begin, self._closing_time(watermark))
         uncountable = self._close(rows, count) if rows else ()
         self._drop(min(watermark, newest))
@@ -238,11 +238,11 @@ class Joiner:
         return self.lists.size + self.interactions.size
 
     def open_lists(self) -> list[int]:
-        """Rows of the lists that are not yet an event."""
+        """Rows of the lists that are not an event yet."""
         return self.lists.between(self._closing_time(self.watermark), FOREVER)
 
     def preview(self) -> Iterator[tuple[Attributed, list[int]]]:
-        """All interactions and their lists, as if no older record came; to be called last."""
+        """All interactions and their lists, as if no older record came; call nothing after it."""
         self.lists.decide(self.watermark, FOREVER)
         yield from self.matched(self.interactions.between(NEVER, FOREVER))
 
@@ -251,15 +251,15 @@ class Joiner:
         return max(self.lists.latest(until), self.interactions.latest(until))
 
     def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attributed, list[int]]]:
-        """Interactions, and the rows of the lists that each belongs to."""
+        """Interactions, each with the rows of the lists that it belongs to."""
         if not rows:
             return
-        found = self.interactions.take(rows)
-        items = self.items.named(found.items).ids()
-        streams = [self._streams[log] for log in found.logs.tolist()]
-        interactions = map(Interaction, items, found.gains, found.types)
+        taken = self.interactions.take(rows)
+        items = self.items.named(taken.items).ids()
+        streams = [self._streams[log] for log in taken.logs.tolist()]
+        interactions = map(Interaction, items, taken.gains, taken.types)
         yield from zip(
-            map(Attributed, rows, streams, interactions), self._match(found), strict=True
+            map(Attributed, rows, streams, interactions), self._match(taken), strict=True
         )
 
     def _named_lists(self, interactions: OpenInteractions) -> Iterator[list[int]]:
@@ -309,7 +309,7 @@ class Joiner:
         return touched
 
     def _touches_of(self, user: str, rows: Sequence[int]) -> Touches:
-        """What a user with many lists was shown, up to date."""
+        """The touches of a user with many lists, up to date."""
         touches = self._touches.get(user)
         if touches is None or touches.size > 2 * len(rows):
             touches = self._touches[user] = Touches(self.lists, self._labels)
@@ -327,7 +327,7 @@ class Joiner:
         yield from self.interactions.sections()
 
     def state_dict(self) -> dict[str, Any]:
-        """The rest of the state, as plain values."""
+        """The state besides the open records, as built-in values."""
         return {
             "accounts": [msgspec.to_builtins(outcome) for outcome in self.outcomes],
             "watermark": self.watermark,
@@ -343,8 +343,8 @@ class Joiner:
             table.decide(NEVER, self.watermark)
         # The interactions of open lists are attributed again.
         closed = self._closing_time(self.watermark)
-        for found, rows in self.matched(self.interactions.between(closed, self.watermark)):
-            self._wait(found, [row for row in rows if self.lists.time(row) >= closed])
+        for attributed, rows in self.matched(self.interactions.between(closed, self.watermark)):
+            self._wait(attributed, [row for row in rows if self.lists.time(row) >= closed])
 
     def _add(self, stream: int, part: RecordSlice) -> None:
         """Add records that are not from the future; count those that are late or ignored."""
@@ -377,7 +377,7 @@ class Joiner:
         )
 
     def _decide(self, table: OpenTable[Any], before: int) -> list[int]:
-        """The rows since a time that repeat no other; the others are counted and removed.
+        """The rows since a time that are no copies; counts and removes the copies.
 
         Of copies the earliest counts. Windows of lists of one id must not overlap; an interaction
         counts once within window and lateness.
@@ -389,40 +389,42 @@ class Joiner:
         table.remove(sorted(copies))
         return rows
 
-    def _wait(self, found: Attributed, lists: Sequence[int]) -> None:
-        """Keep an interaction until its lists are counted; it counts with the last of them."""
+    def _wait(self, attributed: Attributed, lists: Sequence[int]) -> None:
+        """Hold an interaction until its lists are counted; it counts with the last of them."""
         for row in lists:
-            self._attributions[row].append(found)
+            self._attributions[row].append(attributed)
         if len(lists) > 1:
-            self._counted_later.update((row, found.row) for row in lists[:-1])
+            self._counted_later.update((row, attributed.row) for row in lists[:-1])
 
     def _close(
         self, rows: Sequence[int], count: CountClosed
     ) -> list[tuple[int, int, InvalidEvent]]:
         """Make events of lists, and count the outcomes; returns those that cannot be counted."""
         lists = self.lists.take(rows)
-        attributed = [self._attributions.pop(row, []) for row in rows]
-        interactions = [[found.interaction for found in of_list] for of_list in attributed]
-        clicked = (found.interaction.item for of_list in attributed for found in of_list)
+        attributions = [self._attributions.pop(row, []) for row in rows]
+        interactions = [
+            [attributed.interaction for attributed in of_list] for of_list in attributions
+        ]
+        clicked = (interaction.item for of_list in interactions for interaction in of_list)
         numbers = self.items.number(clicked).astype(np.int64)
-        list_indices = np.repeat(np.arange(len(lists)), [*map(len, attributed)])
+        list_indices = np.repeat(np.arange(len(lists)), [*map(len, attributions)])
         inside = iter(are_in_lists(lists.items, list_indices, numbers).tolist())
         failures = count(closed_events(lists, interactions, self.items, self.rules))
         self.outcomes[0].counted += len(rows) - len(failures)
-        for index, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):
+        for index, (row, of_list) in enumerate(zip(rows, attributions, strict=True)):
             if index in failures:
                 self._refuse(0, "invalid", lists, index)
             elif self.listener is not None:
-                self.listener.counted(lists, index, [found.row for found in of_list])
-            for found in of_list:
+                self.listener.counted(lists, index, [attributed.row for attributed in of_list])
+            for attributed in of_list:
                 outside = not next(inside)
-                if (row, found.row) in self._counted_later:
-                    self._counted_later.remove((row, found.row))
+                if (row, attributed.row) in self._counted_later:
+                    self._counted_later.remove((row, attributed.row))
                 elif index in failures:
-                    self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
+                    self._refuse(attributed.stream, "orphan", *self.interactions.at(attributed.row))
                 else:
-                    self.outcomes[found.stream].counted += 1
-                    self.outcomes[found.stream].outside += outside
+                    self.outcomes[attributed.stream].counted += 1
+                    self.outcomes[attributed.stream].outside += outside
         return [
             (int(lists.logs[index]), int(lists.offsets[index]), failure)
             for index, failure in failures.items()
@@ -433,7 +435,7 @@ class Joiner:
         return watermark if watermark in (NEVER, FOREVER) else watermark - self.rules.window
 
     def _drop(self, horizon: int) -> None:
-        """Forget what no later record can belong to or repeat, as it would be late."""
+        """Drop the records that later ones can neither belong to nor repeat without being late."""
         before = len(self.lists.buckets)
         self.lists.drop(horizon - self.rules.window)
         self.interactions.drop(horizon - self.rules.window - self.rules.lateness)
@@ -452,11 +454,11 @@ class Joiner:
         if self.size > self.rules.max_bytes:
             raise too_many_open("max_bytes", self.size, self.rules.max_bytes)
 
-    def _refuse_orphan(self, found: Attributed) -> None:
-        records, row = self.interactions.at(found.row)
+    def _refuse_orphan(self, attributed: Attributed) -> None:
+        records, row = self.interactions.at(attributed.row)
         if self.rules.key == "user_item":
-            self.unlisted[found.stream] += not self.lists.by["users"].rows(records.keys[row])
-        self._refuse(found.stream, "orphan", records, row)
+            self.unlisted[attributed.stream] += not self.lists.by["users"].rows(records.keys[row])
+        self._refuse(attributed.stream, "orphan", records, row)
 
     def _refuse(self, stream: int, outcome: Outcome, records: OpenRecords, row: int) -> None:
         counts = self.outcomes[stream]

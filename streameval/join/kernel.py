@@ -1,7 +1,7 @@
 """The rules of a join on integer codes: copies, and the list of an interaction.
 
-A function of the rows: their order decides nothing. The daemon and `streameval.attribution` call
-it.
+The result depends on the rows, not on their order. The daemon and `streameval.attribution` call
+these functions.
 
 All columns are numpy arrays of one value per row. A code is an integer from 0, equal for equal ids;
 -1 is an absent id. Times are microseconds. `Contents` orders rows that time does not order.
@@ -25,8 +25,8 @@ class Contents(NamedTuple):
     Attributes:
         texts: returns the content of each of these rows, such as `list_content`; called only for
             rows that differ from another one of their time.
-        equal: returns whether each of these rows has the content of the other one with its index.
-            It may say False of equal rows, which costs only their texts.
+        equal: compares two columns of rows; True where both rows have the same content. False for
+            equal rows is allowed: it costs only their texts.
     """
 
     texts: Callable[[IntArray], Sequence[str]]
@@ -43,7 +43,9 @@ class Contents(NamedTuple):
 def list_content(
     request: str | None, user: Id | None, recommendations: Sequence[Id], *others: object
 ) -> str:
-    """The content of an impression: of equal times, the smallest is kept, and the largest wins.
+    """The content of an impression: of equal times, the smallest counts as the original of copies.
+
+    For an interaction, the list with the largest content wins.
 
     `others`: its other columns as text, in the order of their names.
 
@@ -57,7 +59,7 @@ def list_content(
 
 
 def interaction_content(item: Id, kind: str | None, gain: float) -> str:
-    """The content of an interaction: of equal times, the smallest is kept."""
+    """The content of an interaction: of equal times, the smallest is the original of copies."""
     return f"{item!r}\0{kind!r}\0{gain!r}"
 
 
@@ -82,11 +84,11 @@ def tuple_codes(*columns: IntArray) -> IntArray:
 
 
 def are_copies(ids: IntArray, times: IntArray, span: int, contents: Contents) -> BoolArray:
-    """Which rows repeat an earlier kept row of the same id, at most `span` away from it.
+    """True for the copies: rows at most `span` later than an original of the same id.
 
-    Of rows with one id, the earliest is kept; of equal times, the one with the smallest content.
-    The next one that is more than `span` later is kept again, and so on. To decide rows in steps of
-    time, include the kept rows of the last `span` before a step.
+    The earliest row of an id is an original; of equal times, the one with the smallest content.
+    The next row that is more than `span` later is an original again, and so on. To decide rows in
+    steps of time, include the originals of the last `span` before a step.
 
     Args:
         ids: scoped, so that only rows of one join key (and stream) can share one; -1 for no copy.
@@ -151,9 +153,9 @@ def latest_lists(
 
     Example:
         >>> keys, times = np.array([3, 3]), np.array([10, 20])
-        >>> wanted, at = np.array([3, 3, 3, 4]), np.array([19, 25, 31, 25])
+        >>> requested, at = np.array([3, 3, 3, 4]), np.array([19, 25, 31, 25])
         >>> alike = Contents(lambda rows: [""] * rows.size, lambda first, _: first >= 0)
-        >>> latest_lists(keys, times, wanted, at, 10, alike).tolist()
+        >>> latest_lists(keys, times, requested, at, 10, alike).tolist()
         [0, 1, -1, -1]
     """
     if not keys.size or not requested.size:
@@ -161,10 +163,10 @@ def latest_lists(
     order = _order(keys, times, contents)
     keys, times = keys[order], times[order]
     moments, after = _moments(keys, times, requested, requested_times)
-    found = np.searchsorted(moments, after) - 1
-    hit = (found >= 0) & (requested >= 0) & (keys[found] == requested)
-    hit &= times[found] >= requested_times - window
-    return np.where(hit, order[found], -1)
+    candidates = np.searchsorted(moments, after) - 1
+    hit = (candidates >= 0) & (requested >= 0) & (keys[candidates] == requested)
+    hit &= times[candidates] >= requested_times - window
+    return np.where(hit, order[candidates], -1)
 
 
 class ListColumns(NamedTuple):
@@ -219,16 +221,16 @@ def last_touches(
     pair_of = users * width + items
     pair_of[(users < 0) | (items < 0)] = -1
     pairs = np.unique(pair_of[pair_of >= 0])
-    number, found = _numbers(pairs, lists.users[rows] * width + recommended.values[entries])
-    rows, number = rows[found], number[found]
+    number, is_requested = _numbers(pairs, lists.users[rows] * width + recommended.values[entries])
+    rows, number = rows[is_requested], number[is_requested]
     if not rows.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     # A key is a pair in a group; the interactions of a pair are looked up in each of its groups.
     span = int(lists.groups.max(initial=0)) + 1
     keys = number * span + lists.groups[rows]
     distinct = np.unique(keys)
-    pair_number, known = _numbers(pairs, pair_of)
-    queries = np.flatnonzero(known)
+    pair_number, is_pair = _numbers(pairs, pair_of)
+    queries = np.flatnonzero(is_pair)
     first = np.searchsorted(distinct, pair_number[queries] * span)
     groups = np.searchsorted(distinct, (pair_number[queries] + 1) * span) - first
     spread = Ragged.of_lengths(queries, groups)
@@ -247,7 +249,7 @@ def last_touches(
 
 
 def are_in_lists(items: Ragged, lists: IntArray, clicked: IntArray) -> BoolArray:
-    """For each interaction, True if it is with an item of its list.
+    """True for the interactions with an item of their list; shape (interactions,).
 
     Args:
         items: codes of the items of each list.
@@ -287,8 +289,8 @@ def _moments(
 ) -> tuple[IntArray, IntArray]:
     """A number for each row, and for each query the number that ends its rows.
 
-    The rows of the wanted key up to the wanted time have smaller numbers, those after it no
-    smaller ones. Times are replaced by their ranks, so that nothing overflows.
+    The rows of the requested key up to the requested time have smaller numbers, and no later row
+    has. Times are replaced by their ranks, so that nothing overflows.
     """
     moments = np.unique(times)
     width = moments.size + 1
@@ -297,22 +299,22 @@ def _moments(
 
 
 def _membership(codes: IntArray) -> BoolArray:
-    """For each code up to the largest, whether it occurs."""
+    """True for the codes that occur; shape (largest code + 1,)."""
     seen = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
     seen[codes[codes >= 0]] = True
     return seen
 
 
 def _member(seen: BoolArray, codes: IntArray) -> BoolArray:
-    """For each code, True if it is one of those seen."""
+    """True for the codes that are marked in `seen`."""
     if not seen.size:
         return np.zeros(codes.size, np.bool_)
-    known = (codes >= 0) & (codes < seen.size)
-    return known & seen[np.where(known, codes, 0)]
+    in_range = (codes >= 0) & (codes < seen.size)
+    return in_range & seen[np.where(in_range, codes, 0)]
 
 
 def _numbers(values: IntArray, requested: IntArray) -> tuple[IntArray, Any]:
-    """The index of each requested value among ascending ones, and whether it is one of them."""
+    """The index of each requested value in ascending ones, and True where it is one of them."""
     if not values.size:
         return np.zeros(requested.size, np.int64), np.zeros(requested.size, np.bool_)
     index = np.minimum(np.searchsorted(values, requested), values.size - 1)

@@ -1,7 +1,7 @@
 """The logs of one joined partition: the order of their records, positions, and the watermark.
 
-No log is read further than the clock of the slowest. So what waits depends on the logs alone, not
-on the arrival of batches, and is no more for a log that is ahead.
+Records are joined no further than the clock of the slowest log. So the records that wait depend on
+the logs, not on the arrival of batches, and a log that is ahead does not add to them.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ class LogCursor:
     """The position in a log, and the records that were read ahead of it.
 
     A record ahead of the clock by more than the lateness waits until later records confirm it, or
-    refute it as from the future; the records after it wait as well. So if no record is behind an
-    earlier one by more than the lateness, none is refuted. Records move the clock as ever.
+    refute it as from the future; the records after it wait as well. So none is refuted if no record
+    is behind an earlier one by more than the lateness. The clock advances as without a join.
 
     Attributes:
         stream: number of its stream; 0 for impressions.
         time: its clock at the position.
         expected: the next offset to read.
-        idle: whether the other logs do not wait for it.
+        idle: True if the other logs do not wait for it.
     """
 
     def __init__(self, number: int, log: Log, time: Clock, lateness: int) -> None:

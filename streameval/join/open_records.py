@@ -37,7 +37,7 @@ _PARTS: Final = 16
 """Number of parts of a bucket that are joined to one."""
 
 _MANY: Final = 262_144
-"""Fewer items are never renumbered: that would cost more than they take."""
+"""Items below which they are never renumbered: that would cost more than it saves."""
 
 Labels: TypeAlias = list[tuple[str, ...]]
 
@@ -59,7 +59,7 @@ class OpenLists(ColumnSet, frozen=True, kw_only=True, eq=False):
         dimensions: label and segment values.
         requests: id of each list; empty if the stream has none.
         users: user of each list; empty if users are not needed.
-        optional: what only some lists have, as `pack` writes it.
+        optional: columns that only some lists have, packed by `pack`.
         logs, offsets: of the record.
     """
 
@@ -102,7 +102,7 @@ class OpenInteractions(ColumnSet, frozen=True, kw_only=True, eq=False):
 OpenRecords: TypeAlias = OpenLists | OpenInteractions
 R = TypeVar("R", OpenLists, OpenInteractions)
 RowKey: TypeAlias = str | int | tuple[str, str]
-"""By which rows are found; an empty text or 0 means no id."""
+"""A key in an `Index`; an empty text or 0 for a row without an id."""
 
 KeysOf: TypeAlias = Callable[[R, list[int]], Sequence[RowKey]]
 """The keys of the records with these indices."""
@@ -111,10 +111,10 @@ KeysOf: TypeAlias = Callable[[R, list[int]], Sequence[RowKey]]
 def size_of(records: OpenRecords) -> int:
     """Approximate bytes of memory, with indexes."""
     if isinstance(records, OpenLists):
-        each, texts = 250, chain[Any](records.requests, records.optional)
+        fixed, texts = 250, chain[Any](records.requests, records.optional)
     else:
-        each, texts = 300, chain[Any](records.keys)
-    return each * len(records) + records.items.values.nbytes + sum(map(len, texts))
+        fixed, texts = 300, chain[Any](records.keys)
+    return fixed * len(records) + records.items.values.nbytes + sum(map(len, texts))
 
 
 class ItemNumbers:
@@ -149,7 +149,7 @@ class ItemNumbers:
     def compact(self, tables: Sequence[OpenTable[Any]]) -> bool:
         """Forget the items that no open record has, once they may be the majority.
 
-        Returns whether the others have new numbers.
+        Returns True if the others have new numbers.
         """
         if len(self.codes) < max(_MANY, 4 * self._retained):
             return False
@@ -186,7 +186,7 @@ class Index:
         self._rows: dict[RowKey, int | deque[int]] = {}
 
     def extend(self, keys: Sequence[RowKey], added: Sequence[int]) -> None:
-        """Add rows; one with an empty key has none."""
+        """Add rows; those with an empty key are not indexed."""
         if self.are_new(keys) and all(keys):
             self._rows.update(zip(keys, added, strict=True))
             return
@@ -226,7 +226,7 @@ class _Bucket(Generic[R]):
     """The records of one short span of event time, in parts of falling size.
 
     Attributes:
-        removed: indices of records that do not count; the others keep theirs.
+        removed: indices of records that do not count; the indices of the others do not change.
     """
 
     __slots__ = ("parts", "removed", "version")
@@ -252,7 +252,7 @@ class _Bucket(Generic[R]):
 
     def append(self, part: R) -> None:
         self.parts.append(part)
-        # Each record is copied a few times only, however many batches it takes to fill the bucket.
+        # So each record is copied only a few times, however many batches fill the bucket.
         while len(self.parts) >= _PARTS:
             last = self.parts[-_PARTS:]
             if len(last[0]) >= _PARTS * len(last[-1]):
@@ -262,7 +262,7 @@ class _Bucket(Generic[R]):
 
 
 class OpenTable(Generic[R]):
-    """Open records of one side, and those that closed recently; a row is a bucket and an index.
+    """Open records of one side, and recently closed ones; a row is a bucket and an index in it.
 
     Args:
         prefix: of the names of its sections.
@@ -270,10 +270,10 @@ class OpenTable(Generic[R]):
         width: of a bucket, microseconds of event time.
         span: longest distance of a copy, microseconds.
         items: numbers of items.
-        keys: by which rows are found; by "ids" copies are.
+        keys: functions of the keys of each index; copies are found by "ids".
 
     Attributes:
-        by: rows by each of `keys`, once they are decided.
+        by: name of a key -> index of the decided rows.
         size: approximate bytes.
         first: all rows are at or after it.
     """
@@ -322,12 +322,12 @@ class OpenTable(Generic[R]):
             self.size += size_of(part)
 
     def decide(self, begin: int, end: int) -> tuple[list[int], set[int]]:
-        """Decide which of the rows in [begin, end) count, and make them found by their keys.
+        """Decide which of the rows in [begin, end) count, and index them.
 
-        Nothing after `end` is decided yet, and all before `begin`.
+        All rows before `begin` must be decided, and none after `end`.
 
         Returns:
-            The rows that count, by time, and the copies, which are to be removed.
+            The rows that count, by time, and the copies, which the caller removes.
         """
         rows = self.between(begin, end)
         keys = {name: self._keys_of(rows, name) for name in self.by}
@@ -341,7 +341,7 @@ class OpenTable(Generic[R]):
         return rows, copies
 
     def _copies(self, rows: Sequence[int], ids: Sequence[RowKey]) -> set[int]:
-        """Those of the rows that repeat an earlier one, here or among those decided before."""
+        """The rows that repeat an earlier one of these or of those decided before."""
         index, present = self.by["ids"], [key for key in ids if key]
         if index.are_new(present):
             return set()
@@ -359,7 +359,7 @@ class OpenTable(Generic[R]):
         return set(rows_of_pairs[copies].tolist())
 
     def remove(self, rows: Sequence[int]) -> None:
-        """Remove copies, which ascend."""
+        """Remove copies; `rows`: ascending."""
         for number, of_bucket in groupby(rows, lambda row: row >> _INDEX_BITS):
             bucket, indices = self.buckets[number], [row & _LARGEST_INDEX for row in of_bucket]
             bucket.removed += indices
@@ -369,7 +369,7 @@ class OpenTable(Generic[R]):
                 del self.buckets[number]
 
     def content(self, row: int) -> str:
-        """The content of a row, which orders those of equal times."""
+        """The content of a row, by which rows of equal times are ordered."""
         return _content(self._items, *self.at(row))
 
     def contents(self, rows: IntArray) -> Contents:
@@ -417,7 +417,7 @@ class OpenTable(Generic[R]):
         return parts[0].joined(*parts[1:]).take(np.argsort(order))
 
     def times_and_items(self, rows: IntArray) -> tuple[IntArray, Ragged]:
-        """Times and items of these rows, which ascend."""
+        """Times and items of these rows; `rows`: ascending."""
         numbers = rows >> _INDEX_BITS
         edges = np.flatnonzero(np.diff(numbers)) + 1
         times, items = [np.zeros(0, np.int64)], Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64))
@@ -441,9 +441,9 @@ class OpenTable(Generic[R]):
         return rows
 
     def moment_after(self, begin: int, end: int, most: int) -> int:
-        """A time up to `end`, so that about `most` records are from `begin` until then.
+        """A time up to `end` with about `most` records from `begin` until then.
 
-        At least one record, if there is any, and all records of the same time together.
+        These are at least one record, if there is any, and all records of equal times.
         """
         left, lowest = most, None
         for _, column in self._times_in(begin, end):
@@ -470,7 +470,7 @@ class OpenTable(Generic[R]):
                 yield number, self.buckets[number].rows.times
 
     def drop(self, before: int) -> None:
-        """Remove all buckets that end at or before a time, before which all is decided."""
+        """Remove all buckets that end at or before a time; all of their rows must be decided."""
         for number in sorted(n for n in self.buckets if (n + 1) * self._width <= before):
             bucket, self.first = self.buckets[number], (number + 1) << _INDEX_BITS
             remaining = bucket.remaining
@@ -514,7 +514,7 @@ def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
 
 
 def _are_equal(rows: OpenRecords, others: OpenRecords) -> BoolArray:
-    """For each row, True if it has the content of the other one with its index."""
+    """True for the rows whose content is that of the other row with the same index."""
     equal = rows.items.equals(others.items)
     if isinstance(rows, OpenInteractions) and isinstance(others, OpenInteractions):
         # 0.0 and -0.0 are not the same content.
@@ -530,7 +530,7 @@ def _are_equal(rows: OpenRecords, others: OpenRecords) -> BoolArray:
 
 
 def _encode(rows: OpenRecords, names: Sequence[Id]) -> bytes:
-    """The bytes of a bucket, in log order: independent of which log was read first."""
+    """The bytes of a bucket, in the order of logs: they do not depend on which was read first."""
     rows = rows.take(np.lexsort((rows.offsets, rows.logs)))
     columns = [_saved_column(getattr(rows, name), names) for name in rows.__struct_fields__]
     return msgspec.msgpack.encode(columns)
@@ -595,13 +595,13 @@ def as_open_lists(
     """Decoded impressions as open lists; `users`: whether users are needed."""
     size = len(lists.batch)
     none = [""] * size
-    known = lists.batch.users if users else None
+    user_column = lists.batch.users if users else None
     return OpenLists(
         times=cast("IntArray", lists.times),
         items=items.numbers(lists.batch.recommendations),
         dimensions=[*lists.dimensions] if lists.dimensions is not None else [()] * size,
         requests=none if lists.event_ids is None else [*lists.event_ids],
-        users=none if known is None else [str(user or "") for user in known],
+        users=none if user_column is None else [str(user or "") for user in user_column],
         optional=pack(lists),
         logs=np.full(size, log),
         offsets=offsets,
@@ -619,13 +619,13 @@ Optional: TypeAlias = tuple[
     PerItem | None,
     list[list[Any]] | None,
 ]
-"""What a list has of these columns."""
+"""The values of a list in these columns."""
 
 NOTHING: Final[Optional] = (None,) * 6
 
 
 def pack(lists: Decoded) -> list[bytes]:
-    """What only some lists have, as msgpack; empty if a list has nothing."""
+    """The optional values of each list as msgpack; empty if it has none."""
     columns = [*(getattr(lists.batch, name) for name in OPTIONAL), lists.rankers]
     if all(column is None for column in columns):
         return [b""] * len(lists.batch)
@@ -652,12 +652,12 @@ _decode_optional = msgspec.msgpack.Decoder(
 
 
 def unpack(content: bytes) -> Optional:
-    """What `pack` wrote."""
+    """Decode the output of `pack` for one list."""
     return _decode_optional(content) if content else NOTHING
 
 
 def too_many_open(limit: str, waiting: int, allowed: int) -> RefusedRecordsError:
-    """The error for more that waits than `limit`, a key of [attribution], allows."""
+    """The error for more open records than a limit of [attribution] allows."""
     what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
     return RefusedRecordsError(
         f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "

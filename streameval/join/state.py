@@ -37,7 +37,7 @@ class JoinedState(PartitionState):
     Attributes:
         joiner: the records that wait.
         logs: the logs, which put their records in order.
-        idle_timeouts: how often an idle log was skipped since this object was made.
+        idle_timeouts: number of times that an idle log was skipped since this object was made.
         proposed_at: position of a proposal to skip idle logs; None without one.
     """
 
@@ -66,7 +66,7 @@ class JoinedState(PartitionState):
         return self.logs.position + self._advances
 
     def progress(self) -> Mapping[Partition, Progress]:
-        """How far each log was counted, and the event time of the counts."""
+        """Position and event time of the counts, by log."""
         return {
             cursor.partition: Progress(cursor.position, self.clock) for cursor in self.logs.cursors
         }
@@ -187,8 +187,8 @@ class JoinedState(PartitionState):
 
     def take_refused(self) -> Sequence[tuple[Identity, InvalidEvent]]:
         """Records of lists that could not be counted when their window was over."""
-        taken, self._refused = self._refused, []
-        return taken
+        refused, self._refused = self._refused, []
+        return refused
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Continue at these offsets, where logs have lost the records before them."""

@@ -1,7 +1,7 @@
 """The join of complete Arrow tables: impressions and interactions become lists of events.
 
-A function of the rows of both tables, by the rules of `kernel`: neither their order nor their
-division into buckets by key changes a row, an outcome or a bit of what is counted of them.
+The result depends on the rows of both tables, by the rules of `kernel`: neither their order nor
+their division into buckets by key changes a row, an outcome or a bit of a metric.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ RowOutcome: TypeAlias = Literal[
 ]
 
 ROW_OUTCOMES: Final[tuple[RowOutcome, ...]] = get_args(RowOutcome)
-"""The outcome of a row by its code; see `OUTCOMES` of the daemon. Only `closed` has the open ones,
-which are not decided yet, and the late ones."""
+"""The outcome of a row by its code; see `OUTCOMES` of the daemon. Only `closed` returns "open" (not
+decided yet) and "late"."""
 
 _COUNTED, _DUPLICATE, _LATE, _ORPHAN, _IGNORED, _INVALID, _OPEN = range(len(ROW_OUTCOMES))
 
@@ -123,7 +123,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def key_column(self) -> str:
-        """The column by which rows of both tables belong together."""
+        """The column of the join key in both tables."""
         return "request_id" if self.key == "request_id" else "users"
 
 
@@ -137,15 +137,15 @@ class JoinedTables(NamedTuple):
             `Accumulator.update_many`.
         impressions: outcome of each row, a code of ROW_OUTCOMES.
         interactions: the same of interactions.
-        outside: whether each interaction counts, with an item that its list did not show.
-        hidden_losses: whether each list has an item with gains above and below 0, of which the
+        outside: True for interactions that count, with an item that their list did not show.
+        hidden_losses: True for lists with an item with gains above and below 0, of which the
             largest counts.
 
     Example:
         >>> import pyarrow
-        >>> shown = {"recommendations": [["a"]], "times": [0], "request_id": ["r"]}
-        >>> found = joined(pyarrow.table(shown), None, Attribution())
-        >>> [ROW_OUTCOMES[code] for code in found.impressions], found.counts[0].counted
+        >>> lists = {"recommendations": [["a"]], "times": [0], "request_id": ["r"]}
+        >>> result = joined(pyarrow.table(lists), None, Attribution())
+        >>> [ROW_OUTCOMES[code] for code in result.impressions], result.counts[0].counted
         (['counted'], 1)
     """
 
@@ -193,7 +193,7 @@ def joined(
         interactions: a table with the columns `times`, `item`, and `request_id` or `users` (or
             `user`); optionally `type`, `gain`, `event_id`, and `stream`, within which event ids are
             compared. None for a bucket without any.
-        rule: how they belong together.
+        rule: the rules of the join.
 
     Raises:
         InvalidEventError: a table lacks a column, or a column has the wrong type.
@@ -201,15 +201,15 @@ def joined(
 
     Example:
         >>> import pyarrow
-        >>> shown = pyarrow.table({
+        >>> impressions = pyarrow.table({
         ...     "recommendations": [["a", "b"], ["c"]], "times": [0, 5_000_000],
         ...     "request_id": ["r1", "r2"],
         ... })
         >>> clicks = pyarrow.table({
         ...     "request_id": ["r1", "r9"], "item": ["b", "a"], "times": [1_000_000, 2_000_000],
         ... })
-        >>> found = joined(shown, clicks, Attribution())
-        >>> found.lists["interactions"].to_pylist(), found.counts[1].orphan
+        >>> result = joined(impressions, clicks, Attribution())
+        >>> result.lists["interactions"].to_pylist(), result.counts[1].orphan
         ([['b'], []], 1)
     """
     streams = [] if interactions is None else [Stream(interactions, rule)]
@@ -239,7 +239,7 @@ class OpenRows(NamedTuple):
     """The state of `closed` between steps.
 
     Attributes:
-        impressions: rows that are open, and kept ones that later rows may repeat; None without any.
+        impressions: open rows, and closed ones that later rows may repeat; None without any.
         interactions: the same of interactions.
         until: no row before it is accepted, microseconds; None before the first step.
 
@@ -286,15 +286,15 @@ def closed(
     Args:
         state: `OpenRows()` at first.
         new: impressions and interactions that arrived; see `joined`.
-        rule: how they belong together.
+        rule: the rules of the join.
         until: the watermark in microseconds: later rows with an earlier time are late. None at the
             end of all streams.
 
     Example:
         >>> import pyarrow
-        >>> shown = pyarrow.table({"recommendations": [["a"]], "times": [0], "request_id": ["r"]})
+        >>> lists = pyarrow.table({"recommendations": [["a"]], "times": [0], "request_id": ["r"]})
         >>> click = pyarrow.table({"request_id": ["r"], "item": ["a"], "times": [60_000_000]})
-        >>> step = closed(OpenRows(), (shown, None), Attribution(window="2m"), 30_000_000)
+        >>> step = closed(OpenRows(), (lists, None), Attribution(window="2m"), 30_000_000)
         >>> step.lists.num_rows
         0
         >>> last = closed(step.state, (None, click), Attribution(window="2m"), None)
@@ -328,7 +328,7 @@ def closed(
 
 
 def concatenated(*tables: Any, side: str = "one side") -> Any:
-    """Tables of one side as one; None without any.
+    """The tables of one side as one table; None without any.
 
     Raises:
         InvalidEventError: a column has unlike types.
@@ -352,7 +352,7 @@ def pieces(
     rule: Attribution,
     buckets: int,
 ) -> Any:
-    """Divide a table by the key of a join, for an engine to bring the pieces of a bucket together.
+    """Divide a table by the key of a join, so that an engine can group the pieces by bucket.
 
     Args:
         table: impressions or interactions, or a part of them.
@@ -392,12 +392,14 @@ def pieces(
         if len(order)
         else []
     )
-    found = numbers[order][starts].tolist()
+    bucket_numbers = numbers[order][starts].tolist()
     arrow = _arrow()
     schema = arrow.schema(
         {"bucket": arrow.int64(), "side": arrow.string(), "rows": arrow.large_binary()}
     )
-    return arrow.table({"bucket": found, "side": [side] * len(found), "rows": rows}, schema)
+    return arrow.table(
+        {"bucket": bucket_numbers, "side": [side] * len(bucket_numbers), "rows": rows}, schema
+    )
 
 
 _SIDES: Final = ("impressions", "interactions")
@@ -446,7 +448,7 @@ class _Impressions:
         table: the rows; without any, a table without columns but the required ones.
         keys: the key of each row as an Arrow array; null without a valid one.
         times: microseconds; 0 for rows without a valid time.
-        invalid: whether a row is invalid.
+        invalid: True for invalid rows.
     """
 
     def __init__(self, table: ArrowTable | None, rule: Attribution) -> None:
@@ -517,39 +519,39 @@ class _Join:
     """The outcomes of all rows, and the pairs of interactions and lists.
 
     Attributes:
-        shown: the impressions.
+        impression_columns: the impressions.
         impressions, interactions: outcomes.
         times: of interactions.
     """
 
     def __init__(
         self,
-        shown: _Impressions,
+        impression_columns: _Impressions,
         reports: Any,
         rule: Attribution,
         *,
         until: int = FOREVER,
         late_before: int | None = None,
     ) -> None:
-        self.shown, self.reports, self._rule = shown, reports, rule
+        self.impression_columns, self.reports, self._rule = impression_columns, reports, rule
         self._window = duration_of(rule.window)
         self.times = _numbers(reports["times"])
         self.interactions = _numbers(reports["outcome"]).copy()
-        self.impressions = np.where(shown.invalid, _INVALID, _COUNTED).astype(np.int8)
+        self.impressions = np.where(impression_columns.invalid, _INVALID, _COUNTED).astype(np.int8)
         if late_before is not None:
             for outcomes, times, table in (
-                (self.impressions, shown.times, shown.table),
+                (self.impressions, impression_columns.times, impression_columns.table),
                 (self.interactions, self.times, reports),
             ):
                 late = (outcomes != _INVALID) & (times < late_before)
                 outcomes[late & (_progress(table) == _NEW)] = _LATE
         for outcomes, times in (
-            (self.impressions, shown.times),
+            (self.impressions, impression_columns.times),
             (self.interactions, self.times),
         ):
             outcomes[(outcomes == _COUNTED) & (times >= until)] = _OPEN
         self._keys, self._interaction_keys = _shared_codes(
-            rule.key_column, shown.keys, reports["key"]
+            rule.key_column, impression_columns.keys, reports["key"]
         )
         self._refuse_copies()
         self._items, self.names = _sorted_codes(reports["item"])
@@ -557,12 +559,12 @@ class _Join:
 
     def lists(self, rows: IntArray) -> Any:
         """These impressions with their interactions, combined."""
-        arrow, table = _arrow(), self.shown.table
+        arrow, table = _arrow(), self.impression_columns.table
         clicks, of = self._clicks, self._lists
         number = np.full(table.num_rows, -1, np.int64)
         number[rows] = np.arange(rows.size)
-        there = number[of] >= 0
-        clicks, of = clicks[there], number[of[there]]
+        is_selected = number[of] >= 0
+        clicks, of = clicks[is_selected], number[of[is_selected]]
         gains, items = _numbers(self.reports["gain"])[clicks], self._items[clicks]
         width = int(self._items.max(initial=0)) + 1
         groups = of * width + items
@@ -582,7 +584,7 @@ class _Join:
         return part
 
     def hidden_losses(self, rows: IntArray) -> BoolArray:
-        """Which of these lists have an item with gains above and below 0, if the largest counts."""
+        """True for the lists with an item with gains above and below 0, if the largest counts."""
         gains = _numbers(self.reports["gain"])[self._clicks]
         if self._rule.combine != "max" or not (gains < 0).any():
             return np.zeros(rows.size, np.bool_)
@@ -592,25 +594,30 @@ class _Join:
         return hidden
 
     def outside(self, counted: BoolArray) -> BoolArray:
-        """Which of these interactions are with an item that their list lacks."""
+        """True for the interactions with an item that their list lacks."""
         outside = np.zeros(counted.size, np.bool_)
         if self._rule.key == "request_id":
             selected = counted[self._clicks]
             clicks, lists = self._clicks[selected], self._lists[selected]
             rows, of = np.unique(lists, return_inverse=True)
-            items = self._known(self.shown.items(rows))
+            items = self._item_codes(self.impression_columns.items(rows))
             outside[clicks] = ~are_in_lists(items, of, self._items[clicks])
         return outside
 
     def _refuse_copies(self) -> None:
         rule, window = self._rule, self._window
         rows = np.flatnonzero(self.impressions == _COUNTED)
-        requests = self.shown.requests
+        requests = self.impression_columns.requests
         if requests is not None and rows.size:
             ids = self._keys[rows]
             if rule.key == "user_item":
                 ids = tuple_codes(ids, _shared_codes("request_id", requests)[0][rows])
-            copies = are_copies(ids, self.shown.times[rows], window, self.shown.contents.of(rows))
+            copies = are_copies(
+                ids,
+                self.impression_columns.times[rows],
+                window,
+                self.impression_columns.contents.of(rows),
+            )
             self.impressions[rows[copies]] = _DUPLICATE
         rows = np.flatnonzero(self.interactions == _COUNTED)
         named = _shared_codes("event_id", self.reports["event_id"])[0][rows]
@@ -645,29 +652,29 @@ class _Join:
         """Find the lists of the interactions; those without one are orphans."""
         impressions = np.flatnonzero(self.impressions == _COUNTED)
         clicks = np.flatnonzero(self.interactions == _COUNTED)
-        keys, times = self._keys[impressions], self.shown.times[impressions]
+        keys, times = self._keys[impressions], self.impression_columns.times[impressions]
         clicked_keys, moments = self._interaction_keys[clicks], self.times[clicks]
-        contents = self.shown.contents.of(impressions)
+        contents = self.impression_columns.contents.of(impressions)
         if self._rule.key == "request_id":
             lists = latest_lists(keys, times, clicked_keys, moments, self._window, contents)
-            found = np.flatnonzero(lists >= 0)
-            lists = lists[found]
+            matched = np.flatnonzero(lists >= 0)
+            lists = lists[matched]
         else:
-            # Lists of other users are not looked into.
+            # The lists of users without interactions are left out.
             rows = np.flatnonzero(np.isin(keys, clicked_keys))
-            items = self._known(self.shown.items(impressions[rows]))
+            items = self._item_codes(self.impression_columns.items(impressions[rows]))
             views = ListColumns(
-                keys[rows], items, times[rows], self.shown.groups[impressions[rows]]
+                keys[rows], items, times[rows], self.impression_columns.groups[impressions[rows]]
             )
             queries = InteractionKeys(clicked_keys, self._items[clicks], moments)
-            found, lists = last_touches(views, queries, self._window, contents.of(rows))
+            matched, lists = last_touches(views, queries, self._window, contents.of(rows))
             lists = rows[lists]
-        self._clicks, self._lists = clicks[found], impressions[lists]
+        self._clicks, self._lists = clicks[matched], impressions[lists]
         orphan = np.ones(clicks.size, np.bool_)
-        orphan[found] = False
+        orphan[matched] = False
         self.interactions[clicks[orphan]] = _ORPHAN
 
-    def _known(self, lists: IdColumn) -> Ragged:
+    def _item_codes(self, lists: IdColumn) -> Ragged:
         """The items of lists by the codes of the items of interactions; -1 for others."""
         arrow, compute = _arrow(), import_extra("pyarrow.compute", "a join", "tables")
         ragged, names = lists.ragged, lists.names
@@ -677,8 +684,8 @@ class _Join:
         if arrow.types.is_integer(words.type) != arrow.types.is_integer(self.names.type):
             raise _unlike("item ids", words.type, self.names.type)
         codes = compute.index_in(words.cast(self.names.type), value_set=self.names)
-        known = _filled(codes, -1)
-        return Ragged(known if names is None else known[ragged.values], ragged.offsets)
+        item_codes = _filled(codes, -1)
+        return Ragged(item_codes if names is None else item_codes[ragged.values], ragged.offsets)
 
     def _typed(self, of: IntArray, items: IntArray, gains: Any, clicks: IntArray, size: int) -> Any:
         """The combined gain of each item and type, in the order of items and types."""
@@ -703,7 +710,7 @@ class _Join:
 
 
 def _reports(streams: Sequence[Stream]) -> Any:
-    """Interactions of streams as one table, with the outcome of rows that count nowhere."""
+    """Interactions of streams as one table, with the outcome of ignored and invalid rows."""
     tables = [_report(stream, number) for number, stream in enumerate(streams)]
     return concatenated(*tables) if tables else _nothing_reported()
 
@@ -732,8 +739,8 @@ def _report(stream: Stream, number: int) -> Any:
     of_type = _filled(words.indices, len(types) - 1)
     gains = np.array([rule.types.get(name or "", 1.0) for name in types])[of_type]
     if "gain" in named:
-        own_gains = _floats(column_of(table, "gain"))
-        gains = np.where(null_rows(table["gain"]), gains, own_gains)
+        explicit_gains = _floats(column_of(table, "gain"))
+        gains = np.where(null_rows(table["gain"]), gains, explicit_gains)
         invalid |= ~(np.abs(gains) <= LARGEST_GAIN)
     counts = [name not in rule.ignore and (not rule.types or name in rule.types) for name in types]
     invalid |= null_rows(key) | null_rows(item)
@@ -775,7 +782,7 @@ def _no_impressions(rule: Attribution) -> Any:
 
 
 _NEW, _ACCEPTED, _REPORTED = range(3)
-"""How far `closed` is with a row: it arrived, it was kept, its outcome was returned."""
+"""Progress of a row in `closed`: it arrived, it was accepted, its outcome was returned."""
 
 _PROGRESS: Final = "~progress"
 
@@ -804,8 +811,8 @@ def _named(table: Any, name: str, where: str) -> Any:
     try:
         return column_of(table, name)
     except InvalidEventError as error:
-        called = "user" if name == "users" else name
-        detail = error.detail.replace("the table has", f"{where} have").replace(name, called)
+        label = "user" if name == "users" else name
+        detail = error.detail.replace("the table has", f"{where} have").replace(name, label)
         detail = detail.replace("its columns", "their columns")
         raise InvalidEventError(error.reason, detail) from None
 
@@ -817,7 +824,7 @@ def _ids(column: Any, name: str) -> Any:
     if types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if array.null_count == len(array):
-        # Of any type, and unlike none.
+        # A column of nulls is compatible with any type.
         return arrow.nulls(len(array))
     compute = import_extra("pyarrow.compute", "a join", "tables")
     if types.is_integer(array.type):
@@ -874,7 +881,7 @@ def _sorted_codes(column: Any) -> tuple[IntArray, Any]:
 
 
 def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
-    """For each pair of rows, True if a column has equal values; False for lists and structures.
+    """True for the pairs of rows with equal values in a column; False for lists and structures.
 
     Null equals null.
     """
@@ -901,7 +908,7 @@ def _column_codes(column: Any) -> IntArray:
 
 
 def _stored(column: Any) -> Any:
-    """A column as one array of a type that Arrow computes with: of UUIDs, their bytes."""
+    """A column as one array of a type that Arrow computes with; UUIDs as bytes."""
     array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     return array.storage if isinstance(array.type, _arrow().BaseExtensionType) else array
 
@@ -911,7 +918,7 @@ def _is_single(kind: Any) -> bool:
 
 
 def _times(column: Any) -> tuple[IntArray, BoolArray]:
-    """Event times in microseconds, 0 for those that no event can have; and which these are."""
+    """Event times in microseconds, and True where a row has none; those are 0."""
     array = in_microseconds(column.combine_chunks())
     types = _arrow().types
     if types.is_null(array.type):
@@ -953,7 +960,7 @@ def _lists(offsets: IntArray, values: Any) -> Any:
 
 
 def _filled(array: Any, absent: int) -> IntArray:
-    """An Arrow array of integers with a number in place of nulls; a copy."""
+    """A copy of an Arrow array of integers, with nulls replaced by a number."""
     filled: IntArray = array.fill_null(absent).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled
 
