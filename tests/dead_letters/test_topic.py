@@ -29,7 +29,6 @@ from tests.kafka.topics import (
     admin_of,
     create,
     fill,
-    on_each_client,
     options,
     removed,
     shortened,
@@ -135,7 +134,6 @@ def test_the_largest_record_of_a_topic_fits_with_its_headers(broker: Broker) -> 
     assert [len(dead.value) for _, dead in in_topic(broker, f"{topic}.dlq")] == [2_999_900]
 
 
-@on_each_client
 @pytest.mark.parametrize(("limit", "kept"), [(100_000, 65_536), (20_000, 1_024)])
 def test_a_letter_that_is_too_large_is_truncated_and_holds_no_other_back(
     broker: Broker, limit: int, kept: int

@@ -21,6 +21,7 @@ from tests.kafka.topics import (
     fill,
     filled,
     on_each_client,
+    on_each_client_at_night,
     opened,
     options,
     shortened,
@@ -64,7 +65,7 @@ def test_a_poll_that_has_no_time_left_returns(broker: Broker) -> None:
             source.poll(-0.1)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_reading_without_a_group_takes_no_partitions_and_commits_nothing(
     broker: Broker,
 ) -> None:
@@ -100,7 +101,7 @@ def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
     assert headers_read[:2] == [[], [("trace", b"1"), ("trace", b"2")]]
 
 
-@on_each_client
+@on_each_client_at_night
 def test_an_open_transaction_holds_back_records_and_end(broker: Broker) -> None:
     """Gaps of aborted transactions are skipped, see test_clients.py."""
     topic = filled(broker, {0: [b"a"]})
@@ -118,7 +119,7 @@ def test_an_open_transaction_holds_back_records_and_end(broker: Broker) -> None:
     assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
 
 
-@on_each_client
+@on_each_client_at_night
 def test_latest_reads_only_later_records(broker: Broker) -> None:
     topic = filled(broker, {0: [b"old"] * 5, 1: [b"old"]})
     with opened(options(broker, topic, start="latest")) as source:
@@ -129,7 +130,7 @@ def test_latest_reads_only_later_records(broker: Broker) -> None:
     assert batches[-1].offsets == [5]
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_start_time_reads_records_written_at_or_after_it(broker: Broker) -> None:
     topic = filled(broker, {0: [b"before"], 1: [b"before"]})
     time.sleep(0.01)
@@ -141,7 +142,7 @@ def test_a_start_time_reads_records_written_at_or_after_it(broker: Broker) -> No
         awaited(source, None)
 
 
-@on_each_client
+@on_each_client_at_night
 @pytest.mark.parametrize(
     ("offset", "says"),
     [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 records were deleted unread")],
@@ -158,7 +159,7 @@ def test_a_position_outside_the_log_is_rejected(broker: Broker, offset: int, say
     assert "restart from `start`" in raised.value.remedy
 
 
-@on_each_client
+@on_each_client_at_night
 def test_earliest_begins_after_deleted_records(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     shortened(broker, topic, 2)

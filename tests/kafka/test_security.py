@@ -81,7 +81,7 @@ def _counted(source: KafkaSource) -> set[str]:
     return {reason for reason, count in source.status.connection_failures.items() if count}
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_wrong_password_is_one_sentence_each_time_however_slow_the_first_attempt_is(
     safe: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

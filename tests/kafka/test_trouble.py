@@ -167,7 +167,7 @@ def test_a_topic_created_later_is_read_from_its_beginning_and_delays_no_other(
         awaited(source, None)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_recreated_topic_is_rejected(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
@@ -188,14 +188,14 @@ def test_inconsistent_settings_are_rejected_and_not_retried(broker: Broker) -> N
         probe(wrong, {})
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_probe_describes_the_topics(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"] * 1200, 1: [b"b"]})
     said = probe(options(broker, topic), {})
     assert said == f"Kafka answers: {topic}: 2 partitions, 1,201 offsets in use."
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_probe_rejects_a_missing_topic(broker: Broker) -> None:
     with pytest.raises(SourceError, match="topic 'missing': not found on this cluster; create"):
         probe(options(broker, "missing"), {})

@@ -48,6 +48,7 @@ from streameval.sources.schemas.registry import (
 from tests.schemas.messages import Shown, message_class
 from tests.schemas.producing import (
     AVRO,
+    EVOLVED,
     ITEM,
     as_avro,
     as_evolved_avro,
@@ -111,40 +112,67 @@ def json_of(records: list[dict[str, Any]]) -> Any:
     return plain(decoder_of_json().decode_many(as_json(records)))
 
 
-@pytest.mark.parametrize(
-    ("encoding", "produce"),
-    [
-        (Encoding("avro", "ms"), as_evolved_avro),
-        (Encoding("protobuf", "ms"), as_protobuf),
-    ],
-    ids=["evolved avro", "protobuf"],
-)
-def test_events_equal_those_of_json(
-    registry: SmallRegistry,
-    schemas: Schemas,
-    encoding: Encoding,
-    produce: Callable[[str, list[dict[str, Any]]], list[bytes]],
-) -> None:
+Serializer: TypeAlias = Callable[[dict[str, Any]], bytes | None]
+
+
+def _context(format_: Format) -> SerializationContext:
+    """Names the subject: a topic has schemas of one format."""
+    return SerializationContext(f"shown-{format_}", MessageField.VALUE)
+
+
+def _avro(client: SchemaRegistryClient) -> Serializer:
+    # The item inline, for this client registers no references by itself.
+    fields = [*AVRO["fields"], *(at for at in EVOLVED["fields"] if at["name"] == "country")]
+    schema = json.dumps(AVRO | {"fields": fields})
+    serializer = AvroSerializer(client, schema.replace('"Item"}', f"{json.dumps(ITEM)}}}"))
+    return lambda event: serializer(event, _context("avro"))
+
+
+def _protobuf(client: SchemaRegistryClient) -> Serializer:
+    serializer = ProtobufSerializer(Shown, client, {"use.deprecated.format": False})
+    return lambda event: serializer(
+        Shown.FromString(protobuf_payloads([event])[0][2:]), _context("protobuf")
+    )
+
+
+def _json_schema(client: SchemaRegistryClient) -> Serializer:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Shown"}
+    serializer = JSONSerializer(json.dumps(schema | {"type": "object"}), client)
+    return lambda event: serializer(event, _context("json-schema"))
+
+
+_CONFLUENT: dict[Format, Callable[[SchemaRegistryClient], Serializer]] = {
+    "avro": _avro,
+    "protobuf": _protobuf,
+    "json-schema": _json_schema,
+}
+
+
+def _reader_and_values(
+    schemas: Schemas, format_: str, url: str, records: list[dict[str, Any]]
+) -> tuple[ToText, Sequence[bytes | None]]:
+    """The converter of a format, and the records as its producers write them."""
+    if format_ == "function":
+        backwards = by_function(lambda value: json.loads(value[::-1]), "shop:decode")
+        return backwards, [value[::-1] for value in as_json(records)]
+    if format_ == "two versions of avro":
+        return to_text(schemas, Encoding("avro", "ms")), as_evolved_avro(url, records)
+    name = cast("Format", format_)
+    serialize = _CONFLUENT[name](SchemaRegistryClient({"url": url}))
+    return to_text(schemas, Encoding(name, "ms")), [serialize(record) for record in records]
+
+
+@pytest.mark.parametrize("format_", [*_CONFLUENT, "two versions of avro", "function"])
+def test_events_equal_those_of_json(url: str, format_: str) -> None:
     records = events(60)
-    if encoding.format == "avro":
+    if format_ == "two versions of avro":
         # The old version has no field for it.
-        records = [
-            record if n >= 20 else _without_country(record) for n, record in enumerate(records)
-        ]
-    assert plain(decoded(schemas, encoding, produce(registry.url, records))) == json_of(records)
-
-
-def _without_country(event: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in event.items() if name != "country"}
-
-
-def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None:
-    decoder = FramedDecoder(Decoder(FIELDS, DIMENSIONS), remove_frame)
-    values = as_json_schema(registry.url, events(20))
-    assert plain(decoder.decode_many(values)) == json_of(events(20))
-    bare = decoder.decode_many([as_json(events(1))[0], values[0], None])
-    assert [(place, invalid.reason) for place, invalid in bare.invalid] == [(0, "not_framed")]
-    assert (list(bare.indices), list(bare.tombstones)) == ([1], [2])
+        for event in records[:20]:
+            event.pop("country", None)
+    with closing(Schemas(Registry(RegistryOptions(url=url), {}), {})) as schemas:
+        converter, values = _reader_and_values(schemas, format_, url, records)
+        decoder = FramedDecoder(decoder_of_json(), converter)
+        assert plain(decoder.decode_many(values)) == json_of(records)
 
 
 def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Schemas) -> None:
@@ -167,11 +195,22 @@ def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Sche
     ]
 
 
-@pytest.mark.parametrize("encoding", [Encoding("avro", "ms"), Encoding("protobuf", "ms")])
+@pytest.mark.parametrize(
+    ("format_", "produce", "reasons"),
+    [
+        ("avro", as_avro, ["unknown_schema", "unusable_schema", "not_of_its_schema"]),
+        # The class says what a record is, whatever its schema id; of JSON, nothing needs a schema.
+        ("protobuf", as_protobuf, ["not_of_its_schema"]),
+        ("json-schema", as_json_schema, []),
+    ],
+)
 def test_a_record_that_does_not_match_its_schema_is_invalid(
-    registry: SmallRegistry, schemas: Schemas, encoding: Encoding
+    registry: SmallRegistry,
+    schemas: Schemas,
+    format_: Format,
+    produce: Callable[[str, list[dict[str, Any]]], list[bytes]],
+    reasons: list[str],
 ) -> None:
-    produce = as_avro if encoding.format == "avro" else as_protobuf
     (good,) = produce(registry.url, events(1))
     other = register(registry.url, "other", "{}", "JSON")
     bad = {
@@ -180,11 +219,9 @@ def test_a_record_that_does_not_match_its_schema_is_invalid(
         "unusable_schema": [framed(other, good[5:])],
         "not_of_its_schema": [good[:5], good[:6], good[:-1], good[:5] + b"\xff" * 40],
     }
-    if encoding.format == "protobuf":
-        # The class says what a record is, whatever its schema id.
-        del bad["unknown_schema"], bad["unusable_schema"]
+    bad = {reason: bad[reason] for reason in ("not_framed", *reasons)}
     values = [value for records in bad.values() for value in (*records, good, None)]
-    outcome = decoded(schemas, encoding, values)
+    outcome = decoded(schemas, Encoding(format_, "ms"), values)
     expected = [reason for reason, records_ in bad.items() for _ in records_]
     assert [invalid.reason for _, invalid in outcome.invalid] == expected
     assert len(outcome.indices) == len(outcome.tombstones) == len(bad)
@@ -208,12 +245,12 @@ def test_the_limits_of_json_are_those_of_all_formats(
         assert (invalid.reason, invalid.engaged) == ("invalid_score", True)
 
 
-def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
+def read_avro(kind: object, value: object) -> Any:
     """A value of a type, as JSON."""
     schema = record("R", {"x": kind})
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"x": value})
-    to_text = avro.reader(SchemaDefinition("AVRO", json.dumps(schema)), unit)
+    to_text = avro.reader(SchemaDefinition("AVRO", json.dumps(schema)), "ms")
     return json.loads(to_text(framed(1, stream.getvalue())))["x"]
 
 
@@ -234,6 +271,12 @@ def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
         ),
         ({"type": "string", "logicalType": "uuid"}, UUID(int=5), str(UUID(int=5))),
         ({"type": "int", "logicalType": "date"}, 20_454, "2026-01-01"),
+        # Without a time zone it is a text in every unit.
+        (
+            {"type": "long", "logicalType": "local-timestamp-millis"},
+            1_790_000_000_000,
+            "2026-09-21T14:13:20",
+        ),
         ("float", 0.1, 0.10000000149011612),
         ("double", float("nan"), "nan"),
         (["null", "double"], float("-inf"), "-inf"),
@@ -268,12 +311,6 @@ def test_a_timestamp_is_converted_to_the_unit_of_the_stream(millis: int, written
         whole = json.loads(text) | {"r": [], "i": []}
         (time,) = Decoder(fields, []).decode_many([json.dumps(whole).encode()]).times.tolist()  # type: ignore[union-attr]  # it has times
         assert time == millis * 1_000
-
-
-def test_a_local_timestamp_has_no_time_zone() -> None:
-    kind = {"type": "long", "logicalType": "local-timestamp-millis"}
-    text = read_avro(kind, 1_790_000_000_000, "ms")
-    assert text == "2026-09-21T14:13:20"
 
 
 @pytest.mark.parametrize(
@@ -387,39 +424,43 @@ def test_a_type_of_protobuf_becomes_json() -> None:
     assert read_protobuf(given, "s")["at"] == 1_790_000_000.25
 
 
-@pytest.mark.parametrize("path", [b"\x00", b"\x02\x00"])
-def test_the_first_message_of_a_file_has_two_paths(path: bytes) -> None:
-    to_text = protobuf.reader(message("Item"), "ms")
-    assert json.loads(to_text(framed(1, path + b"\x0a\x01x"))) == {"id": "x"}
-
-
-def test_a_message_far_down_in_its_file_has_a_number_of_two_bytes() -> None:
+@cache
+def far_message() -> type[Message]:
+    """A message so far down in its file that its number has two bytes."""
     many = "".join(f"message M{number} {{ string id = 1; }}\n" for number in range(131))
-    far: Any = message_class({"many.proto": f'syntax = "proto3";\n{many}'}, "M130")
-    to_text = protobuf.reader(far, "ms")
-    assert json.loads(to_text(framed(1, b"\x02\x84\x02\x0a\x01x"))) == {"id": "x"}
+    return message_class({"many.proto": f'syntax = "proto3";\n{many}'}, "M130")
 
 
-def test_a_message_within_another_has_a_longer_path() -> None:
-    nested: Any = message("Item")
-    to_text = protobuf.reader(nested.Inner, "ms")
-    assert json.loads(to_text(framed(1, b"\x04\x00\x00"))) == {"yes": False}
+def inner_message() -> type[Message]:
+    item: Any = message("Item")
+    inner: type[Message] = item.Inner
+    return inner
 
 
 @pytest.mark.parametrize(
-    "path", [b"", b"\x00", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"]
+    ("kind", "path", "content"),
+    [
+        (lambda: message("Item"), b"\x00", {"id": "x"}),
+        (lambda: message("Item"), b"\x02\x00", {"id": "x"}),
+        (far_message, b"\x02\x84\x02", {"id": "x"}),
+        (inner_message, b"\x04\x00\x00", {"yes": False}),
+        *(
+            (message, path, None)
+            for path in (b"", b"\x00", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02")
+        ),
+    ],
 )
-def test_a_record_of_another_message_is_rejected(path: bytes) -> None:
-    with pytest.raises(Refusal, match="its message is not R") as refusal:
-        protobuf.reader(message(), "ms")(framed(1, path))
-    assert refusal.value.invalid.reason == "not_of_its_schema"
-
-
-def test_a_function_of_the_user_decodes_any_format() -> None:
-    records = events(20)
-    values = [json.dumps(event)[::-1].encode() for event in records]
-    to_text = by_function(lambda value: json.loads(value[::-1]), "shop:decode")
-    assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(records)
+def test_a_path_names_the_message_in_its_file_and_a_record_of_another_one_is_rejected(
+    kind: Callable[[], type[Message]], path: bytes, content: dict[str, Any] | None
+) -> None:
+    to_text = protobuf.reader(kind(), "ms")
+    if content is None:
+        with pytest.raises(Refusal, match="its message is not R") as refusal:
+            to_text(framed(1, path))
+        assert refusal.value.invalid.reason == "not_of_its_schema"
+    else:
+        field = b"" if "yes" in content else b"\x0a\x01x"
+        assert json.loads(to_text(framed(1, path + field))) == content
 
 
 @pytest.mark.parametrize(
@@ -442,54 +483,3 @@ def test_what_a_function_cannot_decode_is_invalid(
     ((place, invalid),) = decoder.decode_many([None, b"nonsense"]).invalid
     assert (place, invalid.reason) == (1, reason)
     assert detail in invalid.detail
-
-
-Serialize: TypeAlias = Callable[[SchemaRegistryClient], Callable[[dict[str, Any]], bytes | None]]
-
-
-def _context(format_: str) -> SerializationContext:
-    """Names the subject: a topic has schemas of one format."""
-    return SerializationContext(f"shown-{format_}", MessageField.VALUE)
-
-
-_JSON = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Shown", "type": "object"}
-
-
-def _avro(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
-    # The item inline, for this client registers no references by itself.
-    schema = json.dumps(AVRO).replace('"items": "Item"', f'"items": {json.dumps(ITEM)}')
-    serializer = AvroSerializer(client, schema)
-    return lambda event: serializer(event, _context("avro"))
-
-
-def _protobuf(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
-    kind = Shown
-    serializer = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
-    return lambda event: serializer(
-        kind.FromString(protobuf_payloads([event])[0][2:]), _context("protobuf")
-    )
-
-
-def _json_schema(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
-    serializer = JSONSerializer(json.dumps(_JSON), client)
-    return lambda event: serializer(event, _context("json"))
-
-
-@pytest.mark.parametrize(
-    ("format_", "serialize"),
-    [("avro", _avro), ("protobuf", _protobuf), ("json-schema", _json_schema)],
-)
-def test_records_of_confluents_serializers_are_read(
-    url: str, format_: Format, serialize: Serialize
-) -> None:
-    records = [
-        {name: value for name, value in event.items() if name != "country"} for event in events(20)
-    ]
-    written = serialize(SchemaRegistryClient({"url": url}))
-    values = [written(record) for record in records]
-    encoding = Encoding(format_, "ms")
-    with closing(Schemas(Registry(RegistryOptions(url=url), {}), {})) as schemas:
-        converter = to_text(schemas, encoding)
-        assert plain(FramedDecoder(decoder_of_json(), converter).decode_many(values)) == json_of(
-            records
-        )

@@ -14,7 +14,15 @@ from streameval.sources.schemas.records import Schemas
 from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.testing.broker import Broker
 from tests.kafka.members import reading, until
-from tests.kafka.topics import awaited, by_partition, drained, fill, filled, on_each_client, opened
+from tests.kafka.topics import (
+    awaited,
+    by_partition,
+    drained,
+    fill,
+    filled,
+    on_each_client_at_night,
+    opened,
+)
 from tests.kafka.topics import options as options_of
 from tests.schemas.producing import framed
 from tests.schemas.registries import SmallRegistry, register
@@ -54,7 +62,7 @@ def stage(registry: SmallRegistry) -> Iterator[Stage]:
 
 
 @pytest.mark.kafka
-@on_each_client
+@on_each_client_at_night
 def test_while_the_registry_is_away_only_records_that_need_it_wait(
     broker: Broker, registry: SmallRegistry
 ) -> None:
@@ -88,7 +96,7 @@ def test_while_the_registry_is_away_only_records_that_need_it_wait(
 
 
 @pytest.mark.kafka
-@on_each_client
+@on_each_client_at_night
 def test_records_that_wait_go_to_the_next_owner_of_their_partition(
     broker: Broker, registry: SmallRegistry
 ) -> None:
@@ -112,7 +120,7 @@ def test_records_that_wait_go_to_the_next_owner_of_their_partition(
 
 
 @pytest.mark.kafka
-@on_each_client
+@on_each_client_at_night
 def test_a_partition_that_waits_has_not_stalled(
     broker: Broker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
