@@ -343,7 +343,13 @@ def _bars(kind: Kind, results: Sequence[Found]) -> Iterator[Bar]:
             once = [run.fixed[metric] for run in results]
             yield at_most(f"{name}: alarm at one look", 0.065, once)
         if kind.widths:
-            fixed, anytime = zip(*(run.widths[metric] for run in results), strict=True)
+            # One user with most of the lists is rightly refused: too few users, no interval.
+            widths = [run.widths[metric] for run in results]
+            refused = [any(map(math.isnan, pair)) for pair in widths]
+            yield at_most(f"{name}: no interval", 0.01, refused)
+            fixed, anytime = zip(
+                *(pair for pair, no in zip(widths, refused, strict=True) if not no), strict=True
+            )
             yield between(f"{name}: half width, fixed", 1.8, 2.35, fixed)
             yield between(f"{name}: half width, anytime at best", 2.7, 3.7, anytime)
             yield steady(f"{name}: width varies", 0.12, fixed)
