@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.grammar import format_value
-from streameval.catalogue.signature import Value
+from streameval.catalogue.signature import ParameterValue
 from streameval.events import Event, Interaction
 from tests.metrics.preparation import Id, Interactions
 
@@ -25,7 +25,7 @@ NUMBERS = tuple(range(12))
 FAR = (0, 1, -2, 5, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**62, -(2**61))
 
 # Values of the parameters that have no list of choices; None is the default.
-_OPEN: Mapping[str, tuple[Value, ...]] = {
+_OPEN: Mapping[str, tuple[ParameterValue, ...]] = {
     "least": (0.3,),
     "by": ("genre", "kind"),
     "among": ("tier:news", "genre:drama"),
@@ -56,12 +56,12 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
 }
 
 # Parameters that matter only if another one has one of these values.
-_ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
+_ONLY_WITH: Mapping[str, tuple[str, tuple[ParameterValue, ...]]] = {
     "q": ("statistic", ("quantile",)),
     "confidence": ("statistic", ("half_width",)),
 }
 
-Choice = Mapping[str, Value]
+Choice = Mapping[str, ParameterValue]
 
 TIMES = (None, *((20_000 + day) * 86_400 * 1_000_000 for day in range(4)))
 """Times of events: none, or one of four days."""
@@ -232,7 +232,7 @@ def texts() -> SearchStrategy[tuple[str, ...]]:
     )
 
 
-def _values_of(name: str) -> dict[str, tuple[Value, ...]]:
+def _values_of(name: str) -> dict[str, tuple[ParameterValue, ...]]:
     found = parameters(catalogue()[name]).values()
     for parameter in found:
         message = f"add values of {parameter.name!r}, a parameter of {name}, to _OPEN"
@@ -247,11 +247,11 @@ def _values_of(name: str) -> dict[str, tuple[Value, ...]]:
     }
 
 
-def _drawn(draw: random.Random, choices_of: Mapping[str, tuple[Value, ...]]) -> Choice:
+def _drawn(draw: random.Random, choices_of: Mapping[str, tuple[ParameterValue, ...]]) -> Choice:
     return {key: draw.choice(choices) for key, choices in choices_of.items() if draw.random() < 0.3}
 
 
-def _completed(choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> Choice:
+def _completed(choice: Choice, choices_of: Mapping[str, tuple[ParameterValue, ...]]) -> Choice:
     """The parameters, with others that their values need to matter, or without those values."""
     needed = dict(choice)
     for key in choice:
@@ -261,7 +261,9 @@ def _completed(choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> C
     return {key: value for key, value in needed.items() if _matters(key, needed, choices_of)}
 
 
-def _matters(key: str, choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> bool:
+def _matters(
+    key: str, choice: Choice, choices_of: Mapping[str, tuple[ParameterValue, ...]]
+) -> bool:
     other, wanted = _ONLY_WITH.get(key, ("", ()))
     return other not in choices_of or choice.get(other) in wanted
 

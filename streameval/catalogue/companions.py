@@ -5,10 +5,10 @@ from __future__ import annotations
 from streameval.catalogue.grammar import Spelling
 from streameval.catalogue.lookup import definition_named, parameters, parse, user_definition
 from streameval.catalogue.metric import Metric
-from streameval.catalogue.signature import Value
+from streameval.catalogue.signature import ParameterValue
 
 
-def companion(metric: Metric, name: str, **differing: Value) -> Metric:
+def companion(metric: Metric, name: str, **differing: ParameterValue) -> Metric:
     """The metric of this name with the cut-off and the parameters of another, if it has them.
 
     Parameters of the summary of all lists are not taken. `differing`: values that differ.

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from streameval.catalogue.signature import Value
+from streameval.catalogue.signature import ParameterValue
 
-Choices: TypeAlias = Mapping[str, Value]
+Choices: TypeAlias = Mapping[str, ParameterValue]
 
 
 RULES: Choices = {

@@ -18,13 +18,13 @@ from streameval.statistics.hitrows import Total
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """The value of a gain g: g, 2^g - 1, or 1."""
 
-Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
+GainDiscount: TypeAlias = Literal["log2", "log2_rank", "ln"]
 """The divisor of the gain at a rank: log2(rank + 1), max(1, log2(rank)), or ln(rank + 1)."""
 
 Base: TypeAlias = Annotated[float, Span(1.001, 1000)]
 """Base of the logarithm; values are log2(base) times those of base 2."""
 
-Cap: TypeAlias = Annotated[float, Span(0, sys.float_info.max), Percentiles(50, 100)]
+ValueCap: TypeAlias = Annotated[float, Span(0, sys.float_info.max), Percentiles(50, 100)]
 """Largest value of a list; 0 for none. Where arms are compared, a percentile of all their lists."""
 
 _LARGEST: Final = math.log2(LARGEST_GAIN)
@@ -34,18 +34,18 @@ _TABLED = 65_536
 """Largest rank whose discount is cached; a huge position must not fill the memory."""
 
 # The math module, because the last bit of numpy's logarithm depends on the processor.
-_DIVISORS: Mapping[Discount, Callable[[int], float]] = {
+_DIVISORS: Mapping[GainDiscount, Callable[[int], float]] = {
     "log2": lambda rank: math.log2(rank + 1),
     "log2_rank": lambda rank: max(1.0, math.log2(rank)),
     "ln": lambda rank: math.log(rank + 1),
 }
-_TABLES: dict[Discount, tuple[FloatArray, FloatArray]] = {
+_TABLES: dict[GainDiscount, tuple[FloatArray, FloatArray]] = {
     kind: (np.full(1, math.nan), np.zeros(1)) for kind in _DIVISORS
 }
 """Discounts by rank, and ideal DCGs by number of relevant items."""
 
 
-def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
+def discount(rank: IntArray, kind: GainDiscount = "log2") -> FloatArray:
     """The discounted value of a gain of 1 at these ranks, from 1.
 
     Example:
@@ -58,7 +58,7 @@ def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
     return discounts[rank]
 
 
-def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
+def ideal(relevant: IntArray, kind: GainDiscount = "log2") -> FloatArray:
     """DCG of a list that starts with this many relevant items of gain 1.
 
     Example:
@@ -98,7 +98,7 @@ def _exp2(gain: float) -> float:
     return math.exp2(gain) - 1.0 if gain >= 1.0 else math.expm1(gain * math.log(2.0))
 
 
-def _tables(rank: int, kind: Discount) -> tuple[FloatArray, FloatArray]:
+def _tables(rank: int, kind: GainDiscount) -> tuple[FloatArray, FloatArray]:
     """Discounts and ideal DCGs, at least up to this rank."""
     tables = _TABLES[kind]
     if rank >= tables[0].size:

@@ -208,11 +208,13 @@ class Similarity:
         return digest_of_parts([*rows, *pairs, self._table.tobytes().hex()])
 
 
-Labels: TypeAlias = str | int | Collection[str] | Collection[int]
+AttributeValues: TypeAlias = str | int | Collection[str] | Collection[int]
 """The values of an attribute that one item has: one or several."""
 
 
-Labelled: TypeAlias = Mapping[Id, Labels] | Mapping[str, Labels] | Mapping[int, Labels]
+Labelled: TypeAlias = (
+    Mapping[Id, AttributeValues] | Mapping[str, AttributeValues] | Mapping[int, AttributeValues]
+)
 
 
 class Attribute:

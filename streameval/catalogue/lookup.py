@@ -23,7 +23,7 @@ from streameval.catalogue.signature import (
     EACH_ITEM,
     PER_USER,
     Parameter,
-    Value,
+    ParameterValue,
     parameter_error,
 )
 from streameval.events import LARGEST_RANK
@@ -96,7 +96,7 @@ _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every")),
     Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
 )
-_ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
+_ONLY_WITH: Mapping[str, tuple[str, tuple[ParameterValue, ...]]] = {
     "q": ("statistic", ("quantile",)),
     "confidence": ("statistic", ("half_width",)),
     AMONG: ("repeats", ("first", "every")),
@@ -279,7 +279,9 @@ def _spelled(text: str) -> Spelling:
     return replace(spelled, name=name, parameters=tuple(sorted(parameters.items())), k=k)
 
 
-def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: Value) -> Metric:
+def metric_at(
+    function: Callable[..., Any], k: int | None = None, **parameters: ParameterValue
+) -> Metric:
     """The metric of a function decorated with `@metric`, with a cut-off and parameters.
 
     Its canonical text is `module:name(parameters)@k`, the same as in a configuration.

@@ -20,9 +20,9 @@ from streameval.catalogue.signature import (
     SUMMARY,
     Empty,
     Parameter,
+    ParameterValue,
     Per,
     Reference,
-    Value,
     declaration_error,
     declaration_problems,
     fields_of,
@@ -74,7 +74,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     empty: Empty
     graded: Callable[..., Any] | None
     finish: Callable[[float], float] | None
-    listwise: Mapping[str, tuple[Value, ...]]
+    listwise: Mapping[str, tuple[ParameterValue, ...]]
     source: str
     interactions: bool
     over: str | None
@@ -139,9 +139,9 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """
 
     definition: Definition
-    values: Mapping[str, Value]
-    rules: Mapping[str, Value]
-    options: Mapping[str, Value]
+    values: Mapping[str, ParameterValue]
+    rules: Mapping[str, ParameterValue]
+    options: Mapping[str, ParameterValue]
     k: int | None
     convention: str | None
     text: str
@@ -258,7 +258,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         values = (str(self.values[name]) for name in reads if name in self.values)
         return [value for value in values if value not in named]
 
-    def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
+    def values_for(self, function: Callable[..., Any]) -> dict[str, ParameterValue]:
         """The values that one of the definition's functions takes."""
         return {name: self.values[name] for name in keywords_of(function)}
 
@@ -417,7 +417,7 @@ def metric(
     empty: Empty = "zero",
     graded: Callable[..., Any] | Literal[True] | None = None,
     finish: Callable[[float], float] | None = None,
-    listwise: Mapping[str, tuple[Value, ...]] = MappingProxyType({}),
+    listwise: Mapping[str, tuple[ParameterValue, ...]] = MappingProxyType({}),
     interactions: bool = True,
     over: str | None = None,
     reference: Reference | None = None,

@@ -17,7 +17,7 @@ from streameval.catalogue.grammar import format_value
 from streameval.events.errors import MetricTextError, OwnMetricError
 from streameval.statistics.asked import BY_CELL
 
-Value: TypeAlias = str | int | float | bool
+ParameterValue: TypeAlias = str | int | float | bool
 """A value of a metric parameter."""
 
 
@@ -89,7 +89,7 @@ class Percentiles(NamedTuple):
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)", re.ASCII)
 
 
-def percentile_of(value: Value) -> float | None:
+def percentile_of(value: ParameterValue) -> float | None:
     """The percentile that a value names, such as 99.5 for "p99.5"; None for other values.
 
     Example:
@@ -152,12 +152,12 @@ class Parameter(msgspec.Struct, frozen=True):
     """
 
     name: str
-    default: Value
-    choices: tuple[Value, ...] | None = None
+    default: ParameterValue
+    choices: tuple[ParameterValue, ...] | None = None
     span: tuple[float, float] = (-math.inf, math.inf)
     percentiles: tuple[float, float] | None = None
 
-    def check(self, metric: str, value: Value) -> Value:
+    def check(self, metric: str, value: ParameterValue) -> ParameterValue:
         """The value, converted to the parameter's type.
 
         Raises:
@@ -177,7 +177,7 @@ class Parameter(msgspec.Struct, frozen=True):
         least, most = self.percentiles
         return f", or a percentile above p{least:g} and below p{most:g}"
 
-    def remedy(self, value: Value) -> str | None:
+    def remedy(self, value: ParameterValue) -> str | None:
         """Suggest what to give instead of a value that is not allowed."""
         kind, (low, high) = type(self.default), self.span
         if self.choices is not None:

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from streameval.catalogue.signature import Parameter, Value
+from streameval.catalogue.signature import Parameter, ParameterValue
 from streameval.statistics.distributions import Distribution
 
-Statistic: TypeAlias = Literal[
+SummaryStatistic: TypeAlias = Literal[
     "mean",
     "median",
     "quantile",
@@ -26,7 +26,7 @@ _MOST_CONFIDENT = 0.999_999
 """Largest confidence; at 1 the interval would be infinite."""
 
 PARAMETERS = (
-    Parameter("statistic", "mean", get_args(Statistic)),
+    Parameter("statistic", "mean", get_args(SummaryStatistic)),
     Parameter("q", 0.5, span=(0.0, 1.0)),
     Parameter("confidence", 0.95, span=(0.0, _MOST_CONFIDENT)),
 )
@@ -40,7 +40,9 @@ and the standard error assume independent lists, so both are too small if users 
 
 
 def summary(
-    values: Distribution, parameters: Mapping[str, Value], rules: Mapping[str, Value]
+    values: Distribution,
+    parameters: Mapping[str, ParameterValue],
+    rules: Mapping[str, ParameterValue],
 ) -> float:
     """The statistic that a metric's parameters name; NaN without evidence."""
     statistic = parameters["statistic"]

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.catalogue.context import Catalog
-from streameval.catalogue.cumulative_gain import Discount, Gain, discount, gain_value, ideal
+from streameval.catalogue.cumulative_gain import Gain, GainDiscount, discount, gain_value, ideal
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import Definition
 from streameval.catalogue.ranked_items import Short, confusion
@@ -37,15 +37,17 @@ from streameval.statistics.lists import Lists
 from streameval.statistics.pairings import Pairings
 from streameval.statistics.scores import gains_of
 
-Formula: TypeAlias = Callable[..., Any]
-F = TypeVar("F", bound=Formula)
+MetricFormula: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=MetricFormula)
 
 
-FORMULAS: Final[dict[tuple[str, str], tuple[Formula, Formula | None]]] = {}
+FORMULAS: Final[dict[tuple[str, str], tuple[MetricFormula, MetricFormula | None]]] = {}
 """Convention and metric -> the formula, and that of lists with gains."""
 
 
-def instead_of(metric: str, *conventions: str, graded: Formula | None = None) -> Callable[[F], F]:
+def instead_of(
+    metric: str, *conventions: str, graded: MetricFormula | None = None
+) -> Callable[[F], F]:
     """Declare what conventions have in place of a metric's formula.
 
     Its docstring says what it does otherwise, its signature which parameters the systems have.
@@ -89,27 +91,31 @@ def recommenders_jl_ndcg(hits: HitsView, k: int | None) -> Total:
 
 
 def _graded_lenskit_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2_rank"
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: GainDiscount = "log2_rank"
 ) -> Total:
     return share_of_best(lists.by_interacted(k), lists.best(None), gain, discount_by)
 
 
 @instead_of("ndcg", "lenskit", graded=_graded_lenskit_ndcg)
-def lenskit_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2_rank") -> Total:
+def lenskit_ndcg(
+    hits: HitsView, k: int | None, *, discount_by: GainDiscount = "log2_rank"
+) -> Total:
     """`discount_by=log2_rank`; the best order has all items interacted with."""
     rows = hits.by_interacted(k)
     return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(rows.size, discount_by))
 
 
 def _graded_lenskit_2025_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: GainDiscount = "log2"
 ) -> Total:
     values = graded_ndcg(lists, k, gain=gain, discount_by=discount_by)
     return np.where(np.isnan(values), 0.0, values)
 
 
 @instead_of("ndcg", "lenskit_2025", graded=_graded_lenskit_2025_ndcg)
-def lenskit_2025_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
+def lenskit_2025_ndcg(
+    hits: HitsView, k: int | None, *, discount_by: GainDiscount = "log2"
+) -> Total:
     """0 for a list whose gains and best DCG are 0."""
     return ndcg(hits, k, discount_by=discount_by)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from streameval.checkpoints.format import Shard
-from streameval.checkpoints.settings import Log, LogEvent
+from streameval.checkpoints.settings import LogEvent, LogSink
 from streameval.engine.evidence import EvidenceReader, KeyMapping, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.errors import SourceError
@@ -58,7 +58,7 @@ class OffsetCommitter:
     """
 
     def __init__(
-        self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader, log: Log
+        self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader, log: LogSink
     ) -> None:
         self._log = log
         self.failures = 0

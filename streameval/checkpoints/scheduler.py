@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.format import CheckpointDraft, Header, Part
 from streameval.checkpoints.restore import RestorePlan
-from streameval.checkpoints.settings import CheckpointSettings, Log, LogEvent
+from streameval.checkpoints.settings import CheckpointSettings, LogEvent, LogSink
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
@@ -54,7 +54,7 @@ class _FailureLog:
         last: the latest problem; None while rounds succeed.
     """
 
-    def __init__(self, monotonic: Callable[[], float], log: Log) -> None:
+    def __init__(self, monotonic: Callable[[], float], log: LogSink) -> None:
         self.last: str | None = None
         self._monotonic = monotonic
         self._log = log
@@ -132,7 +132,7 @@ class CheckpointScheduler:
         settings: CheckpointSettings,
         clock: ProcessClock,
         worker: Executor,
-        log: Log,
+        log: LogSink,
     ) -> None:
         self._log = log
         self.idle = 0.0

@@ -208,5 +208,5 @@ class LogEvent(NamedTuple):
     fields: Mapping[str, Any]
 
 
-Log: TypeAlias = Callable[[LogEvent], None]
+LogSink: TypeAlias = Callable[[LogEvent], None]
 """Takes log lines in order, on the polling thread."""

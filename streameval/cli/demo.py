@@ -50,7 +50,7 @@ from streameval.sources.simulated_streams import (
 from streameval.sources.simulator import (
     ITEMS,
     VARIANTS,
-    Variant,
+    SimulatedVariant,
     expected_ctr,
     expected_hit_rate,
     pace_records,
@@ -245,7 +245,7 @@ def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
 def _truth(metric: str) -> str:
     """The true lift of treatment; empty if the simulator does not know it."""
 
-    def true(variant: Variant) -> float | None:
+    def true(variant: SimulatedVariant) -> float | None:
         if metric == "ctr":
             return expected_ctr(variant)
         return expected_hit_rate(variant, 10) if metric == "hit_rate@10" else None

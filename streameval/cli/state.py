@@ -32,7 +32,7 @@ from streameval.evaluation.arguments import as_usage_error
 from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
 from streameval.evaluation.shell.exits import FAILED, output, report
-from streameval.evaluation.shell.flags import Format, OutputFile, TextFormat
+from streameval.evaluation.shell.flags import OutputFile, OutputFormat, TextFormat
 from streameval.evaluation.shell.reading_tables import write_series
 from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
 from streameval.evaluation.span_readings import SpanReadings
@@ -139,7 +139,7 @@ def export(
         Path | None,
         Option(metavar="CONFIG", help="Configuration to use instead of the saved one."),
     ] = None,
-    format: Format = "json",  # noqa: A002  the option is called --format
+    format: OutputFormat = "json",  # noqa: A002  the option is called --format
     output: OutputFile = None,
 ) -> None:
     """Print the values of all states merged: every window and the lifetime.

@@ -291,7 +291,7 @@ class NoEventsError(StreamevalError):
         super().__init__(f"no valid event in {', '.join(files[:_MOST_NAMED])}{more}.")
 
 
-Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]
+ShowProgress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]
 """Begins with the number of bytes, None if unknown; then takes bytes read and events counted."""
 
 
@@ -299,7 +299,7 @@ class Surroundings(NamedTuple):
     """Callbacks while events are counted: warnings, and progress."""
 
     note: Callable[[Note | str], None]
-    progress: Progress
+    progress: ShowProgress
 
     def about(self, name: str) -> Surroundings:
         """The surroundings with a name before each warning."""

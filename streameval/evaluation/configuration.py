@@ -18,7 +18,7 @@ from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.arguments import InputError, Options, column
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
-from streameval.evaluation.files import LINES, TABLES, Table, is_table
+from streameval.evaluation.files import LINES, TABLES, TableInput, is_table
 from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
 from streameval.evaluation.sources import CallInputs, usual_user
 from streameval.events.errors import UsageError, suggestion
@@ -197,7 +197,7 @@ def as_join(call: CallInputs, config: Config) -> tuple[CallInputs, Config]:
         call = call._replace(events=_as_configured(call.events, attribution, config))
     elif attribution is not None and _has_only_tables(config, call):
         paths = list(call.names or config.source.logs)
-        tables: Mapping[str, Sequence[Table]] = {
+        tables: Mapping[str, Sequence[TableInput]] = {
             stream[0]: stream for stream in attribution.streams
         }
         call = CallInputs("joined", paths, configured_join(attribution, config.event, tables))

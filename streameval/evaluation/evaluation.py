@@ -30,7 +30,7 @@ from streameval.evaluation.arguments import (
     Ties,
     column,
 )
-from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count, note_idle
+from streameval.evaluation.result import EvaluationRow, FileCounts, ValuePer, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import Tabular, inputs_of, inputs_of_join
 from streameval.evaluation.span_readings import label_column, page_of, records_of
@@ -197,12 +197,12 @@ class Evaluation(Mapping[str, Reading]):
         return frame_of(self._columns(), library)
 
     @overload
-    def values(self, per: Per, library: Literal["pandas"]) -> pd.DataFrame: ...
+    def values(self, per: ValuePer, library: Literal["pandas"]) -> pd.DataFrame: ...
     @overload
-    def values(self, per: Per, library: Literal["polars"]) -> pl.DataFrame: ...
+    def values(self, per: ValuePer, library: Literal["polars"]) -> pl.DataFrame: ...
     @overload
-    def values(self, per: Per = "list", library: Library | None = None) -> Any: ...
-    def values(self, per: Per = "list", library: Library | None = None) -> Any:
+    def values(self, per: ValuePer = "list", library: Library | None = None) -> Any: ...
+    def values(self, per: ValuePer = "list", library: Library | None = None) -> Any:
         """A frame with the value of each metric for each list, or for each user.
 
         Lists are in the order of the events, or of the first appearance of their users. An

@@ -33,7 +33,7 @@ from streameval.evaluation.files import (
     plain_array,
     require,
 )
-from streameval.evaluation.list_columns import Kind, ListColumn, is_list_type, require_lists
+from streameval.evaluation.list_columns import ListColumn, ListKind, is_list_type, require_lists
 from streameval.events import Batch
 from streameval.events.arrow import in_microseconds
 from streameval.events.batch import IntArray
@@ -157,7 +157,7 @@ class EventRows:
             if block.rows.num_rows:
                 yield block.first, self._decode_block(block, lists, values, search)
 
-    def _list_column(self, name: str, kind: Kind) -> ListColumn:
+    def _list_column(self, name: str, kind: ListKind) -> ListColumn:
         options = self._options
         return ListColumn(kind, options.separator_of(name), explicit=name in options.separator)
 

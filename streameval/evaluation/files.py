@@ -92,11 +92,11 @@ class Frame(NamedTuple):
     has_usual_names: bool = False
 
 
-Table: TypeAlias = str | Frame
+TableInput: TypeAlias = str | Frame
 """The path of a file, or a caller's rows."""
 
 
-def table_name(table: Table) -> str:
+def table_name(table: TableInput) -> str:
     """The path, or the name of the frame."""
     return table if isinstance(table, str) else table.name
 
@@ -218,7 +218,7 @@ class TablePart(NamedTuple):
         kind: Arrow's schema; None for text, whose columns are all strings.
     """
 
-    table: Table
+    table: TableInput
     size: int
     groups: tuple[int, ...] = ()
     first: int = 0
@@ -246,7 +246,7 @@ def form_of(path: str, options: Options) -> Form:
     return "json" if suffix in LINES else _SUFFIXES.get(suffix, "csv")
 
 
-def parts_of(table: Table, options: Options) -> list[TablePart]:
+def parts_of(table: TableInput, options: Options) -> list[TablePart]:
     """All rows of a table: a part for each row group of parquet, else one."""
     if isinstance(table, Frame):
         return [TablePart(table, 0, kind=table.rows.schema)]
@@ -276,14 +276,14 @@ def joined_parts(parts: Sequence[TablePart]) -> TablePart:
     return parts[0]._replace(groups=groups, size=sum(part.size for part in parts))
 
 
-Selection: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, bool]]
+ColumnSelection: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, bool]]
 """The columns to read, from the path and the names of all columns; raises if some are missing.
 
 Text of those with True is read as codes, which takes less memory where values repeat.
 """
 
 
-def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[RowBlock]:
+def blocks_of(part: TablePart, select: ColumnSelection, options: Options) -> Iterator[RowBlock]:
     """The rows of a part; at least one block, which may have no rows."""
     table = part.table
 
@@ -307,7 +307,7 @@ def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[
 
 
 _ColumnsOf: TypeAlias = Callable[[Sequence[str]], Mapping[str, bool]]
-"""The columns to read, from the names of all columns, in their order; see `Selection`."""
+"""The columns to read, from the names of all columns, in their order; see `ColumnSelection`."""
 
 
 @contextmanager

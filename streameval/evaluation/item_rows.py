@@ -30,8 +30,8 @@ from streameval.evaluation.event_rows import (
 from streameval.evaluation.files import (
     Frame,
     RowBlock,
-    Table,
     TableColumn,
+    TableInput,
     arrow,
     blocks_of,
     finite_or_none,
@@ -103,7 +103,7 @@ _TREC: Final[Mapping[Role, tuple[str, int]]] = {
 """The fields of a line, and the index of its number."""
 
 
-class Side(NamedTuple):
+class PairSide(NamedTuple):
     """The rows of one side, in the order of its files.
 
     Attributes:
@@ -133,14 +133,14 @@ class Side(NamedTuple):
     used: Collection[Named] = ()
     labels: LabelRows | None = None
 
-    def take(self, rows: IntArray) -> Side:
+    def take(self, rows: IntArray) -> PairSide:
         """These rows, in this order."""
         numbers: tuple[Any, ...] = (self.values, self.times, self.ranks)
         values, times, ranks = (None if of is None else of[rows] for of in numbers)
         users, items = (ids.take(arrow().array(rows)) for ids in (self.users, self.items))
-        return Side(self.path, users, items, values, times, ranks, self.by_rank)
+        return PairSide(self.path, users, items, values, times, ranks, self.by_rank)
 
-    def in_single(self) -> Side:
+    def in_single(self) -> PairSide:
         """These rows with scores as 32-bit floats, which may make some equal."""
         if self.values is None:
             return self
@@ -176,7 +176,7 @@ class SideReader:
         self._has_usual_names = False
         self._notes: list[Note] = []
 
-    def read(self, tables: Sequence[Table]) -> Side:
+    def read(self, tables: Sequence[TableInput]) -> PairSide:
         """The rows of all tables: the files of a folder or pattern, or a frame."""
         options, first = self._options, tables[0]
         self._has_usual_names = isinstance(first, Frame) and first.has_usual_names
@@ -231,7 +231,9 @@ class SideReader:
         idle = None if idle is None or not len(idle) else idle
         columns = (rows.users, rows.items, values, times, ranks)
         labels = _label_rows(self._role, rows, rows.owning_users, options)
-        return Side(self._path, *columns, orders, idle, self._notes, used=self._used, labels=labels)
+        return PairSide(
+            self._path, *columns, orders, idle, self._notes, used=self._used, labels=labels
+        )
 
     def _note(self, text: str, /, **values: Setting | str) -> None:
         self._notes.append(Note(text, **values))
@@ -601,7 +603,7 @@ def _label_rows(source: str, rows: _ItemRows, users: Any, options: Options) -> L
     return LabelRows(source, rows.names, users, texts)
 
 
-def read_labels(tables: Sequence[Table], options: Options) -> LabelRows | None:
+def read_labels(tables: Sequence[TableInput], options: Options) -> LabelRows | None:
     """The labels in a table of users."""
     used: set[Named] = set()
 
@@ -713,7 +715,7 @@ def _trec_number(line: str, role: Role) -> float | None:
     return finite_or_none(fields[at]) if len(fields) == len(form.split()) else None
 
 
-def read_trec(path: str, role: Role) -> Side:
+def read_trec(path: str, role: Role) -> PairSide:
     """The rows of a trec_eval file; the number is the score of results, the rating of qrels.
 
     Scores are rounded to 32-bit floats, as in trec_eval, which creates the same ties.
@@ -741,10 +743,10 @@ def read_trec(path: str, role: Role) -> Side:
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)
     coded = [arrow().array(ids, text).dictionary_encode() for ids in (users, items)]
-    return Side(path, coded[0], coded[1], numbers, is_trec=True)
+    return PairSide(path, coded[0], coded[1], numbers, is_trec=True)
 
 
-def common_topics(results: Side, qrels: Side) -> tuple[Side, Side, int]:
+def common_topics(results: PairSide, qrels: PairSide) -> tuple[PairSide, PairSide, int]:
     """The rows of topics in both files, and the number of other topics."""
     sides = (results, qrels)
     topics, codes = merge_coded([side.users for side in sides])

@@ -16,8 +16,8 @@ from streameval.evaluation.arguments import InputError, Named, Options, column
 from streameval.evaluation.event_rows import time_column, user_column, uses_of_time
 from streameval.evaluation.files import (
     RowBlock,
-    Table,
     TableColumn,
+    TableInput,
     arrow,
     blocks_of,
     finite_or_none,
@@ -60,7 +60,7 @@ class StreamTables(NamedTuple):
             configuration names.
     """
 
-    tables: Sequence[Table]
+    tables: Sequence[TableInput]
     columns: Mapping[str, str | None]
     unit: TimeUnit | None
     rule: Attribution
@@ -84,7 +84,7 @@ class JoinInputs(NamedTuple):
     config: Config | None = None
 
     @property
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[TableInput]:
         """All files and frames."""
         streams = (self.impressions, *self.interactions)
         return [table for stream in streams for table in stream.tables]
@@ -103,7 +103,7 @@ class JoinBucket(NamedTuple):
 
 
 def configured_join(
-    options: AttributionOptions, event: EventFields, tables: Mapping[str, Sequence[Table]]
+    options: AttributionOptions, event: EventFields, tables: Mapping[str, Sequence[TableInput]]
 ) -> JoinInputs:
     """The inputs of a join as a configuration says.
 
@@ -245,7 +245,7 @@ def empty_lists(impressions: Any, rule: Attribution) -> Any:
 
 
 def _blocks(
-    table: Table, stream: StreamTables, options: Options, where: str, others: Sequence[str]
+    table: TableInput, stream: StreamTables, options: Options, where: str, others: Sequence[str]
 ) -> Iterator[tuple[RowBlock, dict[str, str]]]:
     """The rows of a table, block by block, and the column of each field that it has."""
     columns: dict[str, str] = {}

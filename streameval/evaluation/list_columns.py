@@ -35,7 +35,7 @@ _QUOTED: Final = rf"^\[\s*({_WORD}(,\s*{_WORD})*)?\]$"
 _LIST_OF_DIGITS: Final = r"^-?\d+(?:(?: +-?\d+)+|(?:\s*,\s*-?\d+)+|(?:\s*;\s*-?\d+)+)$"
 """Integers with one separator between them."""
 
-Kind = Literal["ids", "numbers", "values"]
+ListKind = Literal["ids", "numbers", "values"]
 """What the entries of the lists are: ids; numbers; or numbers and words, null if unknown."""
 
 
@@ -83,7 +83,9 @@ class ListColumn:
         has_separator: whether the separator that was given decided about any cell so far.
     """
 
-    def __init__(self, kind: Kind, separator: str | None = None, *, explicit: bool = False) -> None:
+    def __init__(
+        self, kind: ListKind, separator: str | None = None, *, explicit: bool = False
+    ) -> None:
         self._kind, self._separator, self._explicit = kind, separator, explicit
         self._form: Literal["json", "split"] | None = "split" if explicit else None
         self._is_confirmed = False

@@ -14,7 +14,7 @@ from streameval.engine.windows.times import Spans
 from streameval.evaluation.arguments import NOTHING_TO_EXCLUDE, InputError, Note, Setting, Ties
 from streameval.evaluation.coded import are_in, codes_in, merge_coded
 from streameval.evaluation.files import arrow
-from streameval.evaluation.item_rows import Side
+from streameval.evaluation.item_rows import PairSide
 from streameval.events import Id
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
@@ -42,9 +42,9 @@ class Joined:
 
     def __init__(
         self,
-        recommendations: Side,
-        truth: Side,
-        exclude: Side | None,
+        recommendations: PairSide,
+        truth: PairSide,
+        exclude: PairSide | None,
         ties: Ties | None,
         fields: EventFields,
     ) -> None:
@@ -158,7 +158,7 @@ class Joined:
         names: list[str] = self._items.to_pylist()
         return names
 
-    def _rows_of(self, exclude: Side, *, integers: bool) -> Array:
+    def _rows_of(self, exclude: PairSide, *, integers: bool) -> Array:
         """True if each row of the recommendations is left out; notes if nothing can be."""
         users, items = (
             codes_in(ids, of_rows, integers=of_items and integers)

@@ -92,10 +92,10 @@ class Partial(NamedTuple):
     state: bytes
 
 
-Row: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
+PartialRow: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
 """A partial, or the sequence or mapping that an engine returns for it."""
 
-Rows: TypeAlias = Iterable[Row] | ArrowTable
+PartialRows: TypeAlias = Iterable[PartialRow] | ArrowTable
 
 
 class Known(TypedDict, total=False):
@@ -321,7 +321,7 @@ class Counter:
             yield Cell(texts, codes[-2] if starts and codes[-1] else None), events.take(rows)
 
 
-def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
+def merged(rows: PartialRows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     """Merge rows of `partials`, in any order.
 
     Args:
@@ -380,7 +380,7 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     return _in_order(cells)
 
 
-def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
+def repacked(rows: PartialRows, **inputs: Unpack[Known]) -> list[Partial]:
     """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
 
     Example:
@@ -395,7 +395,7 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
     return _rows_of(cells, _state(parts[0].state)) if parts else []
 
 
-def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
+def backfill(rows: PartialRows, dimensions: Sequence[str]) -> Backfill:
     """Convert rows to a backfill for the state of a daemon.
 
     `dimensions`: labels and segments of the daemon; the rows must be split by all of them.
@@ -429,7 +429,7 @@ def labels_of(rows: Sequence[Partial]) -> tuple[str, ...]:
     return _state(rows[0].state).by if rows else ()
 
 
-def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
+def _with_states(rows: PartialRows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: list[Any] = []
     time_zone = None
@@ -519,7 +519,7 @@ def _starts_of(table: Any, every: Spans) -> list[IntArray]:
     return [every.starts(times) * is_valid, is_valid]
 
 
-def arrow_table(rows: Rows) -> Any:
+def arrow_table(rows: PartialRows) -> Any:
     """The rows as an Arrow table, for engines and parquet.
 
     Raises:

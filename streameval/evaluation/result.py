@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     _Counts: TypeAlias = SliceCounts | EngineCounts
 
 
-Per: TypeAlias = Literal["list", "user"]
+ValuePer: TypeAlias = Literal["list", "user"]
 """What has one value: each list, or all lists of a user together."""
 
 _Key: TypeAlias = tuple[int | None, tuple[str, ...], Id | None]
@@ -150,7 +150,7 @@ class FileCounts:
         """The family that all labels split, and no segment."""
         return [family for family in self.families if family.names == self.labels][:1]
 
-    def values(self, per: Per) -> dict[str, list[Any]]:
+    def values(self, per: ValuePer) -> dict[str, list[Any]]:
         """Columns: span and labels if there are any, the user, and the value of each metric.
 
         The events are read again. A value that is undefined is NaN. Metrics of all lists together

@@ -24,7 +24,7 @@ from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, Folding, Labels, labels_at, segment_of
 from streameval.engine.windows.times import Spans
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.sources import Events, EventSource
+from streameval.evaluation.sources import DecodedEvents, EventSource
 from streameval.evaluation.span_readings import SpanReadings, snapshot_of
 from streameval.events.records import Partition
 from streameval.join.attribution import OutcomeCounts
@@ -166,7 +166,7 @@ class SliceCounts:
             del events
             yield size
 
-    def _add(self, events: Events) -> None:
+    def _add(self, events: DecodedEvents) -> None:
         decoded, (lists, values) = count_each(events.decoded, self._values)
         batch, times = decoded.batch, decoded.times
         self.tally.consumed += len(events.records.values)
@@ -355,7 +355,7 @@ def first_dead_letters(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
 
 def events_of(
     source: EventSource, parts: Iterable[Any], search: Search
-) -> Iterator[tuple[int, Events]]:
+) -> Iterator[tuple[int, DecodedEvents]]:
     """The events of some parts, batch by batch, each with the bytes read so far."""
     before = 0
     for part in parts:

@@ -20,7 +20,7 @@ from streameval.evaluation.arguments import InputError, Named, Note, Options
 from streameval.evaluation.event_rows import EventRows, Needs
 from streameval.evaluation.files import (
     Frame,
-    Table,
+    TableInput,
     TablePart,
     arrow,
     holds_rows,
@@ -30,8 +30,8 @@ from streameval.evaluation.files import (
     table_name,
 )
 from streameval.evaluation.item_rows import (
+    PairSide,
     Role,
-    Side,
     SideReader,
     common_topics,
     is_trec,
@@ -86,7 +86,7 @@ ONLY_TREC_PAIRS: Final = "{form=trec} is for two files, the results and the qrel
 _NAME: Final = re.compile(r"[^.\[\]]+")
 
 
-class Events(NamedTuple):
+class DecodedEvents(NamedTuple):
     """Some events of a source, what they were decoded from, and bytes of the part so far."""
 
     decoded: Decoded
@@ -108,7 +108,9 @@ class EventTexts(Sequence[bytes]):
         return msgspec.json.encode(event, enc_hook=list)
 
 
-def _with_records(decoded: Decoded, partition: Partition, first: int, size: int = 0) -> Events:
+def _with_records(
+    decoded: Decoded, partition: Partition, first: int, size: int = 0
+) -> DecodedEvents:
     offsets = range(first, first + len(decoded.batch))
     records = RecordBatch(
         partition=partition,
@@ -116,7 +118,7 @@ def _with_records(decoded: Decoded, partition: Partition, first: int, size: int 
         offsets=offsets,
         next_offset=offsets.stop,
     )
-    return Events(decoded, records, size)
+    return DecodedEvents(decoded, records, size)
 
 
 class HasMapping(Protocol):
@@ -137,7 +139,7 @@ Tabular: TypeAlias = (
 )
 """What may have recommendations or interactions: a path, a frame, a mapping, lists or a matrix."""
 
-Rows: TypeAlias = list[Table] | Side
+Rows: TypeAlias = list[TableInput] | PairSide
 """Files of rows, a frame, or rows that were read already."""
 
 
@@ -169,7 +171,7 @@ class CallInputs(NamedTuple):
         return self.kind in ("pair", "aligned", "scores")
 
     @property
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[TableInput]:
         """The files of a pair and the frames, and what is left out of their lists."""
         if self.kind == "tables":
             return list(self.events)
@@ -209,7 +211,7 @@ def inputs_of(
     return call._replace(users=_users_of(users, call, options))
 
 
-def _users_of(users: Any, call: CallInputs, options: Options) -> Sequence[Table]:
+def _users_of(users: Any, call: CallInputs, options: Options) -> Sequence[TableInput]:
     """A table of users and their labels."""
     if is_path(users):
         return files_at(os.fspath(users))
@@ -252,7 +254,7 @@ def _inputs_of(recommendations: Any, truth: Any, exclude: Any, options: Options)
         return CallInputs("aligned", ["the lists given"], recommendations, truth=truth)
     sides = rows_of("recommendations", recommendations), rows_of("truth", truth)
     seen = None if exclude is None else rows_of("truth", exclude)
-    names = [rows.path if isinstance(rows, Side) else table_name(rows[0]) for rows in sides]
+    names = [rows.path if isinstance(rows, PairSide) else table_name(rows[0]) for rows in sides]
     return CallInputs("pair", names, recommendations=sides[0], truth=sides[1], exclude=seen)
 
 
@@ -313,7 +315,7 @@ def inputs_of_join(
     return CallInputs("joined", names, joined)
 
 
-def _tables_of(name: str, value: Any) -> Sequence[Table]:
+def _tables_of(name: str, value: Any) -> Sequence[TableInput]:
     if is_frame(value):
         return [Frame(name, as_table(value))]
     values = [value] if is_path(value) or not isinstance(value, Iterable) else list(value)
@@ -360,7 +362,12 @@ def is_frame(value: Any) -> bool:
 
 def _are_lists(value: Any) -> bool:
     """True if it is a list of items for each user, one after the other."""
-    if isinstance(value, Side) or is_path(value) or is_frame(value) or _mapping(value) is not None:
+    if (
+        isinstance(value, PairSide)
+        or is_path(value)
+        or is_frame(value)
+        or _mapping(value) is not None
+    ):
         return False
     if isinstance(value, Sequence) and not isinstance(value, tuple):
         return not value or not (hasattr(value[0], "_fields") or isinstance(value[0], Frame))
@@ -382,7 +389,7 @@ def _mapping(value: Any) -> Mapping[Any, Any] | None:
 
 def rows_of(role: Role, value: Any) -> Rows:
     """Recommendations or truth as files, or as a table of rows."""
-    if isinstance(value, Side):
+    if isinstance(value, PairSide):
         return value
     if is_path(value):
         return [*files_at(os.fspath(value))]
@@ -509,7 +516,7 @@ class Lines:
         sizes = [of_path for path in self.parts if (of_path := size(path)) is not None]
         return sizes if len(sizes) == len(self.parts) else None
 
-    def read(self, part: Any, search: Search) -> Iterator[Events]:
+    def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The events of a part, batch by batch; invalid lines are left out, with a reason."""
         file = NdjsonFile(part)
         if search not in self._decoders:
@@ -521,7 +528,7 @@ class Lines:
                 self._note_fields(cast("LineBlock", read.values).block)
                 for (batch,) in grouped([read], AT_ONCE):
                     # No name holds the events, or the next ones would not get their memory.
-                    yield Events(decoder.decode_many(batch.values), batch, file.bytes_read)
+                    yield DecodedEvents(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:
             file.close()
 
@@ -539,7 +546,7 @@ class EventTables:
     notes: Sequence[Note] = ()
     outcomes: Sequence[OutcomeCounts] = ()
 
-    def __init__(self, tables: Sequence[Table], rows: EventRows, options: Options) -> None:
+    def __init__(self, tables: Sequence[TableInput], rows: EventRows, options: Options) -> None:
         self.names = [table_name(table) for table in tables]
         parts = [parts_of(table, options) for table in tables]
         if rows.in_order:
@@ -554,7 +561,7 @@ class EventTables:
         # Another process gets the parts that it counts.
         return {**vars(self), "parts": []}
 
-    def read(self, part: Any, search: Search) -> Iterator[Events]:
+    def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The events of a part, batch by batch."""
         partition = Partition(part.path, min(part.groups, default=0))
         for first, decoded in self._rows.read(part, search):
@@ -598,7 +605,7 @@ class JoinSource:
         # Another process gets the parts that it counts.
         return {**vars(self), "parts": []}
 
-    def read(self, part: Any, search: Search) -> Iterator[Events]:
+    def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The lists of a part."""
         is_bucket = isinstance(part, JoinBucket)
         impressions, streams = opened(part, self._streams) if is_bucket else part
@@ -659,7 +666,7 @@ class EventsInMemory:
         self._spans, self._labels = spans, labels
         self.parts = range(len(spans))
 
-    def read(self, part: Any, search: Search) -> Iterator[Events]:
+    def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The events of a part."""
         start, events = self._spans[part]
         batch = checked_batch(self.ids, events, search)[1]
@@ -760,7 +767,7 @@ def _side(
     clock: tuple[str, TimeUnit] | None,
     *,
     trec: bool = False,
-) -> Side:
+) -> PairSide:
     if not isinstance(rows, list):
         return rows
     if trec:
@@ -778,12 +785,12 @@ def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
             raise InputError(ONLY_TREC_PAIRS)
         return True
     results = _only_file(recommendations)
-    qrels = truth.path if isinstance(truth, Side) else _only_file(truth)
+    qrels = truth.path if isinstance(truth, PairSide) else _only_file(truth)
     if options.form is not None or options.header is not None or results is None or qrels is None:
         return False
     are_results = is_trec(results, "recommendations")
-    are_qrels = truth.is_trec if isinstance(truth, Side) else is_trec(qrels, "truth")
-    swapped = not isinstance(truth, Side) and is_trec(results, "truth")
+    are_qrels = truth.is_trec if isinstance(truth, PairSide) else is_trec(qrels, "truth")
+    swapped = not isinstance(truth, PairSide) and is_trec(results, "truth")
     if swapped and is_trec(qrels, "recommendations"):
         raise InputError(
             "{results} looks like trec_eval's qrels and {qrels} like its results; give the "
@@ -803,11 +810,11 @@ def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
 
 
 def _only_file(rows: Rows) -> str | None:
-    table = rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
+    table = rows[0] if not isinstance(rows, PairSide) and len(rows) == 1 else None
     return table if isinstance(table, str) else None
 
 
-def truth_of(rows: Rows, options: Options) -> Side:
+def truth_of(rows: Rows, options: Options) -> PairSide:
     """The truth that several models share, read once."""
     path, trec = _only_file(rows), options.form == "trec"
     if options.form is None and options.header is None and path is not None:

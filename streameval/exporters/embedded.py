@@ -18,9 +18,9 @@ from streameval.events.forks import forkable_lock
 from streameval.events.ids import is_number
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
-    Family,
     FamilySet,
     MetricFamilies,
+    PrometheusFamily,
     own_family,
 )
 from streameval.exporters.names import family_name, same_name
@@ -255,12 +255,12 @@ class Collector(ClientCollector):
         else:
             self._families.resume(snapshot)
 
-    def describe(self) -> Iterable[Family]:
+    def describe(self) -> Iterable[PrometheusFamily]:
         """The current families without samples, for the registry's check of duplicate names."""
         with self._lock:
             return FamilySet(self._snapshots.take()).families
 
-    def collect(self) -> Iterator[Family]:
+    def collect(self) -> Iterator[PrometheusFamily]:
         """The families with their samples; thread-safe."""
         with self._lock:
             snapshot = self._snapshots.take()

@@ -19,24 +19,24 @@ from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
 from streameval.exporters.names import PREFIX, family_name, metric_labels, slice_labels
 from streameval.exporters.view import summary_of
 
-Family: TypeAlias = ClientMetric
+PrometheusFamily: TypeAlias = ClientMetric
 """The samples of one metric name without suffix, as prometheus_client writes them; never NaN."""
 
-Kind: TypeAlias = Literal["summary", "counter", "gauge"]
+FamilyKind: TypeAlias = Literal["summary", "counter", "gauge"]
 
 
 def own_family(
-    name: str, kind: Kind, text: str, samples: Iterable[tuple[Mapping[str, str], float]]
-) -> Family:
+    name: str, kind: FamilyKind, text: str, samples: Iterable[tuple[Mapping[str, str], float]]
+) -> PrometheusFamily:
     """A family about the pipeline rather than the recommender; counters end in _total."""
-    family = Family(PREFIX + name, text, kind)
+    family = PrometheusFamily(PREFIX + name, text, kind)
     suffix = "_total" if kind == "counter" else ""
     for labels, value in samples:
         family.add_sample(PREFIX + name + suffix, dict(labels), value)
     return family
 
 
-def gauge_families(gauges: Iterable[Gauge]) -> Iterator[Family]:
+def gauge_families(gauges: Iterable[Gauge]) -> Iterator[PrometheusFamily]:
     """The gauges of an analysis as families, without the values that are unknown or infinite.
 
     Example:
@@ -74,7 +74,9 @@ _END: Final = (
 )
 
 
-def _describe(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
+def _describe(
+    metric: Metric, name: str, *, windowed: bool
+) -> Iterator[tuple[str, FamilyKind, str]]:
     """Suffix, kind and HELP of each family of a metric."""
     summary, unit = metric.definition.summary, metric.unit
     per_user = metric.is_per_user and metric.values["statistic"] == "mean"
@@ -108,12 +110,12 @@ def _describe(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[st
     yield "_window_support", "gauge", f"Number of {unit} in {mean}."
 
 
-def _interval_families(value: str) -> Iterator[tuple[str, Kind, str]]:
+def _interval_families(value: str) -> Iterator[tuple[str, FamilyKind, str]]:
     yield "_window_low", "gauge", f"Lower{_END.format(name=value)}"
     yield "_window_high", "gauge", f"Upper{_END.format(name=value)}"
 
 
-Key: TypeAlias = tuple[str, tuple[str, ...], str]
+CounterKey: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text: the same after a restart."""
 
 FIRST_EXPOSURE: Final = 60.0
@@ -203,13 +205,13 @@ class FamilySet:
             slice_labels(family.label_names, self._metrics.values()) for family in snapshot.families
         ]
         self.windowed = snapshot.counted is not None or snapshot.has_windows
-        self._families: dict[str, Family] = {}
+        self._families: dict[str, PrometheusFamily] = {}
         self._samples: dict[tuple[int, str], MetricSamples] = {}
         for entry in snapshot.series:
             self.of(entry.metric, entry.family)
 
     @property
-    def families(self) -> list[Family]:
+    def families(self) -> list[PrometheusFamily]:
         """All families with their samples so far."""
         return list(self._families.values())
 
@@ -223,7 +225,7 @@ class FamilySet:
         name = family_name(metric, family.segment)
         lists = {
             suffix: self._families.setdefault(
-                name + suffix, Family(name + suffix, text, kind)
+                name + suffix, PrometheusFamily(name + suffix, text, kind)
             ).samples
             for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
         }
@@ -253,7 +255,7 @@ class MetricFamilies:
     def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
         self._clock = clock
         self._first_exposure = first_exposure
-        self._exported: dict[Key, _Exported] = {}
+        self._exported: dict[CounterKey, _Exported] = {}
         self._next_rise = math.inf
 
     @property
@@ -276,7 +278,7 @@ class MetricFamilies:
                     resets=resets[counter.labels], last=counter.now, more=(-total, -count)
                 )
 
-    def families(self, snapshot: Snapshot, resets: Resets = _NEVER) -> list[Family]:
+    def families(self, snapshot: Snapshot, resets: Resets = _NEVER) -> list[PrometheusFamily]:
         """Families in the order of the snapshot; windows of a metric follow its counters.
 
         `resets`: how often what counts these label values was reset.
@@ -296,7 +298,9 @@ class MetricFamilies:
                 samples.show(entry.reading, samples.labels(entry.labels, window))
         return families.families
 
-    def _scraped(self, key: Key, value: CounterValue, resets: Resets, now: float) -> CounterValue:
+    def _scraped(
+        self, key: CounterKey, value: CounterValue, resets: Resets, now: float
+    ) -> CounterValue:
         """The exported values of a counter with this total and count; a new one is 0 at first."""
         exported = self._exported.setdefault(key, _Exported())
         if exported.rises is None:
@@ -314,7 +318,7 @@ class MetricFamilies:
 class _Counter(NamedTuple):
     """A pair of counters in a snapshot, and its current value; None if undefined."""
 
-    key: Key
+    key: CounterKey
     family: int
     metric: Metric
     now: CounterValue | None

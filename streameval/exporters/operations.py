@@ -10,7 +10,7 @@ from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Partition
-from streameval.exporters.families import Family, Kind, gauge_families, own_family
+from streameval.exporters.families import FamilyKind, PrometheusFamily, gauge_families, own_family
 from streameval.exporters.memory import memory_uses
 
 _TEXTS: Final = {
@@ -163,12 +163,12 @@ _TEXTS: Final = {
 """Name of the samples without the prefix -> HELP; those that end in _total are counters."""
 
 
-def memory_limit() -> Family:
+def memory_limit() -> PrometheusFamily:
     """The smallest limit of the process's control groups and of the machine; absent if unknown."""
     return one("memory_limit_bytes", min((use.limit for use in memory_uses()), default=None))
 
 
-def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
+def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[PrometheusFamily]:
     """Families about the pipeline, and the gauges of analyses.
 
     `lag`: whether to include lag and position, which only Kafka sources have.
@@ -227,13 +227,13 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
         yield one("web_config_last_reload_timestamp_seconds", reload.at)
 
 
-def found_families(findings: Iterable[Finding]) -> Iterator[Family]:
+def found_families(findings: Iterable[Finding]) -> Iterator[PrometheusFamily]:
     """The gauges of the reports of analyses."""
     for analysis, report in findings:
         yield from gauge_families(analysis.gauges(report))
 
 
-def count_undefined(snapshot: Snapshot) -> Family:
+def count_undefined(snapshot: Snapshot) -> PrometheusFamily:
     """The number of values that their convention leaves undefined."""
     readings = [entry.reading for entry in snapshot.series]
     undefined = Counter(
@@ -242,22 +242,24 @@ def count_undefined(snapshot: Snapshot) -> Family:
     return _by("readings_undefined", "metric", undefined)
 
 
-def one(name: str, value: float | None) -> Family:
+def one(name: str, value: float | None) -> PrometheusFamily:
     """A family of one sample without labels; absent if it is unknown."""
     return family(name, [({}, value)])
 
 
-def _by(name: str, label: str, values: Mapping[str, float]) -> Family:
+def _by(name: str, label: str, values: Mapping[str, float]) -> PrometheusFamily:
     return family(name, [({label: key}, values[key]) for key in sorted(values)])
 
 
-def _by_log(name: str, values: Iterable[tuple[Partition, float | None]]) -> Family:
+def _by_log(name: str, values: Iterable[tuple[Partition, float | None]]) -> PrometheusFamily:
     labels = [({"topic": of.topic, "partition": str(of.number)}, value) for of, value in values]
     return family(name, labels)
 
 
-def family(name: str, samples: Iterable[tuple[Mapping[str, str], float | None]]) -> Family:
+def family(
+    name: str, samples: Iterable[tuple[Mapping[str, str], float | None]]
+) -> PrometheusFamily:
     """A family of the samples whose values are known."""
-    kind: Kind = "counter" if name.endswith("_total") else "gauge"
+    kind: FamilyKind = "counter" if name.endswith("_total") else "gauge"
     present = [(labels, float(value)) for labels, value in samples if value is not None]
     return own_family(name.removesuffix("_total"), kind, _TEXTS[name], present)

@@ -28,7 +28,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.registry import Collector
 
 from streameval.events.errors import UsageError, without_user
-from streameval.exporters.families import Family
+from streameval.exporters.families import PrometheusFamily
 from streameval.exporters.operations import one
 
 _LOG: Final = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class OtlpExporter(Collector):
 
     def __init__(
         self,
-        families: Callable[[], Iterable[Family]],
+        families: Callable[[], Iterable[PrometheusFamily]],
         resource: Mapping[str, str],
         environment: Mapping[str, str],
         observe: Callable[[str | None], None],
@@ -73,7 +73,7 @@ class OtlpExporter(Collector):
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streameval-otlp", daemon=True)
 
-    def collect(self) -> Iterator[Family]:
+    def collect(self) -> Iterator[PrometheusFamily]:
         """The number of failed exports, for /metrics."""
         yield one("otlp_failures_total", self._failures)
 
@@ -109,7 +109,7 @@ class OtlpExporter(Collector):
             self._observe(log.first or "see the log" if failed else None)
 
 
-def metrics_of(families: Iterable[Family], start: int, now: int) -> Iterator[Metric]:
+def metrics_of(families: Iterable[PrometheusFamily], start: int, now: int) -> Iterator[Metric]:
     """Families as metrics of OTLP: a sum for each sum and count, gauges as they are.
 
     `start`: of sums; `now`: of the values; both in nanoseconds since the epoch.

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
-    Family,
     MetricFamilies,
+    PrometheusFamily,
 )
 from streameval.exporters.operations import family, memory_limit, one, operations
 
@@ -105,7 +105,7 @@ class PrometheusExporter:
         ProcessCollector(registry=self._process)
         self._process.register(_Collected([memory_limit()]))
         self._lock = threading.Lock()
-        self._rendered: Sequence[Family] = ()
+        self._rendered: Sequence[PrometheusFamily] = ()
         self._bodies: dict[bool, _Beginning] = {}
         self._version: int | None = -1
 
@@ -113,7 +113,7 @@ class PrometheusExporter:
         """Add families that do not come from snapshots."""
         self._process.register(collector)
 
-    def families(self, snapshot: Snapshot | None) -> list[Family]:
+    def families(self, snapshot: Snapshot | None) -> list[PrometheusFamily]:
         """The families with their samples, for another protocol; None as for `exposition`."""
         with self._lock:
             self._convert(snapshot)
@@ -136,7 +136,7 @@ class PrometheusExporter:
         last = exposition_of(_Collected(self._at_scrape(snapshot)), openmetrics=openmetrics)
         return body.with_end(last, packed=packed)
 
-    def _at_scrape(self, snapshot: Snapshot | None) -> Iterator[Family]:
+    def _at_scrape(self, snapshot: Snapshot | None) -> Iterator[PrometheusFamily]:
         """Families whose values are of the time when they are read."""
         if snapshot is not None:
             yield one("snapshot_age_seconds", max(0.0, self._wall() - snapshot.taken_at))
@@ -158,8 +158,8 @@ class PrometheusExporter:
 class _Collected(Collector):
     """The families that have samples; others would be written with HELP and TYPE alone."""
 
-    def __init__(self, families: Iterable[Family]) -> None:
+    def __init__(self, families: Iterable[PrometheusFamily]) -> None:
         self._families = [entry for entry in families if entry.samples]
 
-    def collect(self) -> Iterator[Family]:
+    def collect(self) -> Iterator[PrometheusFamily]:
         yield from self._families

@@ -15,7 +15,7 @@ from streameval.engine.windows.times import SECOND, duration_of, duration_proble
 from streameval.events import Combine
 from streameval.events.problems import check_types
 
-Key: TypeAlias = Literal["request_id", "user_item"]
+AttributionKey: TypeAlias = Literal["request_id", "user_item"]
 """The key of the join: an interaction names its list, or a user and an item."""
 
 FOREVER: Final = 2**62
@@ -34,7 +34,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         keeps_users: whether the join or metrics need users.
     """
 
-    key: Key
+    key: AttributionKey
     window: int
     lateness: int
     combine: Combine
@@ -192,7 +192,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     impressions: str | list[str]
     interactions: Annotated[list[InteractionOptions], Meta(min_length=1)]
-    key: Key = "request_id"
+    key: AttributionKey = "request_id"
     request_id: str | None = None
     window: str = "30m"
     lateness: str = "2m"

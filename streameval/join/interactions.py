@@ -22,7 +22,7 @@ from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.previews import preview
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.events.times import END_MOMENT, FIRST_MOMENT
-from streameval.join.attribution import InteractionOptions, Key
+from streameval.join.attribution import AttributionKey, InteractionOptions
 
 
 class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
@@ -62,7 +62,9 @@ class InteractionDecoder:
         (['r1'], ['7'], array([1500000]), 'missing_field')
     """
 
-    def __init__(self, options: InteractionOptions, event: EventFields, key: Key) -> None:
+    def __init__(
+        self, options: InteractionOptions, event: EventFields, key: AttributionKey
+    ) -> None:
         self._options = options
         self._unit: TimeUnit = options.time_unit or event.time_unit or "s"
         self._ids = Ids(event.ids)

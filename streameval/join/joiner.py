@@ -18,7 +18,7 @@ from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Interaction
 from streameval.events.ragged import Ragged
-from streameval.join.attribution import FOREVER, Key, Outcome, OutcomeCounts, Rules
+from streameval.join.attribution import FOREVER, AttributionKey, Outcome, OutcomeCounts, Rules
 from streameval.join.closed_lists import closed_events
 from streameval.join.interactions import InteractionColumns
 from streameval.join.kernel import InteractionKeys, ListColumns, are_in_lists, last_touches
@@ -47,7 +47,7 @@ CountClosed: TypeAlias = Callable[[Decoded], Mapping[int, InvalidEvent]]
 """Counts events; returns the rows that cannot be counted, each with the reason."""
 
 
-_LIST_KEYS: Final[Mapping[Key, Mapping[str, KeysOf[OpenLists]]]] = {
+_LIST_KEYS: Final[Mapping[AttributionKey, Mapping[str, KeysOf[OpenLists]]]] = {
     "request_id": {"ids": lambda lists, indices: [lists.requests[at] for at in indices]},
     "user_item": {
         "ids": lambda lists, indices: [

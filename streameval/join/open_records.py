@@ -39,14 +39,14 @@ _PARTS: Final = 16
 _MANY: Final = 262_144
 """Items below which they are never renumbered: that would cost more than it saves."""
 
-Labels: TypeAlias = list[tuple[str, ...]]
+ListLabels: TypeAlias = list[tuple[str, ...]]
 
 _SAVED: Final[Mapping[Any, Any]] = {
     IntArray: Ext,
     # Distinct items by first occurrence, the number of each item in them, and lengths of lists.
     Ragged: tuple[list[str | int | Ext], Ext, Ext],
     # Distinct label values by first occurrence, and the number of each list in them.
-    Labels: tuple[Labels, Ext],
+    ListLabels: tuple[ListLabels, Ext],
 }
 """Type of a column -> type of its saved form; others are saved as they are."""
 
@@ -65,7 +65,7 @@ class OpenLists(ColumnSet, frozen=True, kw_only=True, eq=False):
 
     times: IntArray
     items: Ragged
-    dimensions: Labels
+    dimensions: ListLabels
     requests: list[str]
     users: list[str]
     optional: list[bytes]

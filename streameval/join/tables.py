@@ -32,7 +32,7 @@ from streameval.events.problems import check_types
 from streameval.events.ragged import IdColumn, Ragged, matrix_column
 from streameval.events.rules import RESERVED
 from streameval.events.times import outside_range
-from streameval.join.attribution import FOREVER, Key, OutcomeCounts
+from streameval.join.attribution import FOREVER, AttributionKey, OutcomeCounts
 from streameval.join.kernel import (
     Contents,
     InteractionKeys,
@@ -69,7 +69,7 @@ decided yet) and "late"."""
 
 _COUNTED, _DUPLICATE, _LATE, _ORPHAN, _IGNORED, _INVALID, _OPEN = range(len(ROW_OUTCOMES))
 
-Codes: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int8]]
+OutcomeCodes: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int8]]
 """Outcomes of rows: indices in ROW_OUTCOMES, shape (rows,)."""
 
 _MADE: Final = ("interactions", "gains", "typed")
@@ -99,7 +99,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         'request_id'
     """
 
-    key: Key = "request_id"
+    key: AttributionKey = "request_id"
     window: str = "30m"
     lateness: str = "2m"
     combine: Literal["max", "sum"] = "max"
@@ -150,8 +150,8 @@ class JoinedTables(NamedTuple):
     """
 
     lists: Any
-    impressions: Codes
-    interactions: Codes
+    impressions: OutcomeCodes
+    interactions: OutcomeCodes
     outside: BoolArray
     hidden_losses: BoolArray
 

@@ -4,9 +4,9 @@ import math
 
 from streameval.catalogue.cumulative_gain import (
     Base,
-    Cap,
-    Discount,
     Gain,
+    GainDiscount,
+    ValueCap,
     cap_values,
     discount,
     gain_value,
@@ -25,9 +25,9 @@ def dcg(
     hits: HitsView,
     k: int | None,
     *,
-    discount_by: Discount = "log2",
+    discount_by: GainDiscount = "log2",
     base: Base = 2.0,
-    cap: Cap = 0.0,
+    cap: ValueCap = 0.0,
     gain: Gain = "linear",
 ) -> Total:
     """Discounted cumulative gain of the first k items.

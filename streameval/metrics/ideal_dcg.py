@@ -2,7 +2,7 @@
 
 import math
 
-from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, gain_value
+from streameval.catalogue.cumulative_gain import Base, Gain, GainDiscount, discount, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
@@ -19,7 +19,7 @@ def ideal_dcg(
     k: int | None,
     *,
     gain: Gain = "linear",
-    discount_by: Discount = "log2",
+    discount_by: GainDiscount = "log2",
     base: Base = 2.0,
 ) -> Total:
     """DCG of the best order of the items interacted with: what ndcg divides by.

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from streameval.catalogue.cumulative_gain import Discount, Gain, discount, gain_value, ideal
+from streameval.catalogue.cumulative_gain import Gain, GainDiscount, discount, gain_value, ideal
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitrows import HitRows, HitsView, Total
 from streameval.statistics.lists import Lists
 
 
-def share_of_best(rows: HitRows, order: HitRows, gain: Gain, discount_by: Discount) -> Total:
+def share_of_best(rows: HitRows, order: HitRows, gain: Gain, discount_by: GainDiscount) -> Total:
     """DCG of hits over that of the best order; 0 without relevant items, NaN for 0 over 0."""
 
     def cumulated(items: HitRows) -> Total:
@@ -21,7 +21,7 @@ def share_of_best(rows: HitRows, order: HitRows, gain: Gain, discount_by: Discou
 
 
 def graded_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: GainDiscount = "log2"
 ) -> Total:
     """`ndcg` of lists with gains."""
     return share_of_best(lists.by_interacted(k), lists.best(k), gain, discount_by)
@@ -33,7 +33,7 @@ def graded_ndcg(
     graded=graded_ndcg,
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
-def ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
+def ndcg(hits: HitsView, k: int | None, *, discount_by: GainDiscount = "log2") -> Total:
     """Normalised DCG: the DCG of the first k items divided by that of the best order.
 
     Gains and discounts are those of dcg. The best order has min(k, items interacted with) items. A

@@ -1,6 +1,6 @@
 """Value per list."""
 
-from streameval.catalogue.cumulative_gain import Cap, cap_values, gain_value
+from streameval.catalogue.cumulative_gain import ValueCap, cap_values, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitrows import HitsView, Total
 
@@ -11,7 +11,7 @@ from streameval.statistics.hitrows import HitsView, Total
     listwise={"cap": ()},
     source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
 )
-def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
+def value_per_list(hits: HitsView, k: int | None, *, cap: ValueCap = 0.0) -> Total:
     """Sum of the gains of the items shown up to rank k: revenue per list if gains are prices.
 
     Gains below 0, such as refunds, are subtracted; relevant=positive leaves them out. An id without

@@ -30,9 +30,9 @@ from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 
 T = TypeVar("T")
-Variant: TypeAlias = Literal["control", "placebo", "treatment"]
+SimulatedVariant: TypeAlias = Literal["control", "placebo", "treatment"]
 
-VARIANTS: tuple[Variant, ...] = ("control", "placebo", "treatment")
+VARIANTS: tuple[SimulatedVariant, ...] = ("control", "placebo", "treatment")
 COUNTRIES = ("DE", "FR", "GB", "US")
 ITEMS = 1200
 LENGTH = 20
@@ -84,18 +84,18 @@ class SimulatedBlock(NamedTuple):
     hashes: NDArray[np.int64]
 
 
-def click_probabilities(variant: Variant) -> NDArray[np.float64]:
+def click_probabilities(variant: SimulatedVariant) -> NDArray[np.float64]:
     """The true probability of a click at each rank."""
     liked: NDArray[np.float64] = _SHARE_LIKED[VARIANTS.index(variant)]
     return _EXAMINED * (liked * _CLICK_LIKED + (1.0 - liked) * _CLICK_OTHER)
 
 
-def expected_ctr(variant: Variant, k: int = LENGTH) -> float:
+def expected_ctr(variant: SimulatedVariant, k: int = LENGTH) -> float:
     """The true share of clicks among the items shown at the first k ranks."""
     return float(click_probabilities(variant)[:k].mean())
 
 
-def expected_hit_rate(variant: Variant, k: int = LENGTH) -> float:
+def expected_hit_rate(variant: SimulatedVariant, k: int = LENGTH) -> float:
     """The true share of lists with a click at the first k ranks.
 
     Example:

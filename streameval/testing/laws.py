@@ -116,14 +116,14 @@ def _event(draw: random.Random, *, plain: bool) -> Event:
     )
 
 
-Events: TypeAlias = Sequence[Event]
-Law: TypeAlias = Callable[[Metric, Events], str | None]
+EventSequence: TypeAlias = Sequence[Event]
+Law: TypeAlias = Callable[[Metric, EventSequence], str | None]
 
 _LAST_BITS = 1e-12
 _SLICES, _GROUPS = 3, 16
 
 
-def name_goes_round(metric: Metric, _: Events) -> str | None:
+def name_goes_round(metric: Metric, _: EventSequence) -> str | None:
     """Its canonical text parses to the metric, as configurations and other processes need."""
     parsed = parse(metric.text)
     if parsed.definition is not metric.definition:
@@ -133,7 +133,7 @@ def name_goes_round(metric: Metric, _: Events) -> str | None:
     return None
 
 
-def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
+def undefined_without_evidence(metric: Metric, _: EventSequence) -> str | None:
     """Its value without events is NaN, never 0."""
     value, count = read_first(make_accumulator(metric))[:2]
     if value not in ("nan", "undefined") or count:
@@ -141,7 +141,7 @@ def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
     return None
 
 
-def has_a_value(metric: Metric, _: Events) -> str | None:
+def has_a_value(metric: Metric, _: EventSequence) -> str | None:
     """Some events give it a value; otherwise the other laws would hold vacuously."""
     events = traffic(40, unshown=is_overlap(metric))
     # Metrics that compare lists need two of equal length.
@@ -151,13 +151,13 @@ def has_a_value(metric: Metric, _: Events) -> str | None:
     return None
 
 
-def takes_any_event(metric: Metric, events: Events) -> str | None:
+def takes_any_event(metric: Metric, events: EventSequence) -> str | None:
     """No valid event makes it raise: empty lists, no interactions, repeats, gains."""
     read_first(count_events(metric, events))
     return None
 
 
-def changes_no_event(metric: Metric, events: Events) -> str | None:
+def changes_no_event(metric: Metric, events: EventSequence) -> str | None:
     """An event stays as it is: the caller and other metrics read the same lists."""
     if metric.definition.reads != "event":
         return None  # Statistics are read only.
@@ -170,7 +170,7 @@ def changes_no_event(metric: Metric, events: Events) -> str | None:
     return None
 
 
-def within_bounds(metric: Metric, events: Events) -> str | None:
+def within_bounds(metric: Metric, events: EventSequence) -> str | None:
     """No value is outside the declared bounds, for lists of distinct items without positions."""
     low, high = metric.definition.bounds
     for some in (events, *([event] for event in events)):
@@ -181,7 +181,7 @@ def within_bounds(metric: Metric, events: Events) -> str | None:
     return None
 
 
-def any_order(metric: Metric, events: Events) -> str | None:
+def any_order(metric: Metric, events: EventSequence) -> str | None:
     """Events in another order give the same bits."""
     shuffled = random.Random(len(events)).sample(events, len(events))  # noqa: S311  reproducible
     for other in (events[::-1], shuffled):
@@ -190,7 +190,7 @@ def any_order(metric: Metric, events: Events) -> str | None:
     return None
 
 
-def any_split(metric: Metric, events: Events) -> str | None:
+def any_split(metric: Metric, events: EventSequence) -> str | None:
     """Parts that are counted separately and merged give the same bits."""
     all_at_once, third = count_events(metric, events), max(1, len(events) // 3)
     merged = make_accumulator(metric)
@@ -200,7 +200,7 @@ def any_split(metric: Metric, events: Events) -> str | None:
     return f"counted in parts and merged, {wrong}" if wrong else None
 
 
-def many_slices(metric: Metric, events: Events) -> str | None:
+def many_slices(metric: Metric, events: EventSequence) -> str | None:
     """Slices of one table, with sums by user group, give the bits of each slice alone."""
     table = Table(make_plan([metric], None, MAX_ITEMS, _GROUPS), make_accumulator(metric).context)
     _, batch = checked_batch(None, list(events), table.search)
@@ -213,7 +213,7 @@ def many_slices(metric: Metric, events: Events) -> str | None:
     return None
 
 
-def any_form(metric: Metric, events: Events) -> str | None:
+def any_form(metric: Metric, events: EventSequence) -> str | None:
     """One event at a time, many events, columns, tuples and sets give the same bits."""
     expected = make_accumulator(metric)
     for event in events:
@@ -239,7 +239,7 @@ def any_form(metric: Metric, events: Events) -> str | None:
     return None
 
 
-def state_returns(metric: Metric, events: Events) -> str | None:
+def state_returns(metric: Metric, events: EventSequence) -> str | None:
     """A state survives JSON, and counting can continue."""
     counted, restored = count_events(metric, events), make_accumulator(metric)
     restored.load_state_dict(json.loads(json.dumps(counted.state_dict())))
@@ -252,7 +252,7 @@ def state_returns(metric: Metric, events: Events) -> str | None:
     return None
 
 
-def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
+def reading_changes_nothing(metric: Metric, events: EventSequence) -> str | None:
     """Reading changes neither the value nor the counts."""
     counted = count_events(metric, events)
     before = counted.state_dict()

@@ -18,7 +18,7 @@ from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.attribution import AttributionOptions, InteractionOptions, Key
+from streameval.join.attribution import AttributionKey, AttributionOptions, InteractionOptions
 from streameval.partials import partials
 from streameval.sources.settings import FilesOptions
 from tests.batches import batch_of
@@ -31,7 +31,7 @@ SHOWN, DONE = Partition("impressions", 0), Partition("clicks", 0)
 _IDS = [f"item-{number:06d}" for number in range(ITEMS)]
 
 
-def config(window: str, key: Key = "request_id") -> Config:
+def config(window: str, key: AttributionKey = "request_id") -> Config:
     return Config(
         metrics=["hit_rate@10", "ndcg@10", "mrr@10", "recall@20", "map@20"],
         labels=["variant"],
@@ -79,7 +79,7 @@ def batches(
             yield batch_of(log, values, begin)
 
 
-def joining(window: str, key: Key = "request_id") -> Ingest:
+def joining(window: str, key: AttributionKey = "request_id") -> Ingest:
     ingest = new_ingest(config(window, key))
     ingest.begin(SHOWN, {SHOWN: 0, DONE: 0})
     return ingest
@@ -134,7 +134,7 @@ def tables() -> None:
             sides[log.topic].append({**row, "times": 1_000 * row["ts"]})
         shown, clicks = (pa.Table.from_pylist(rows) for rows in sides.values())
         sides.clear()
-        rule = Attribution(key=cast("Key", key), lateness="1m", types={"click": 1.0})
+        rule = Attribution(key=cast("AttributionKey", key), lateness="1m", types={"click": 1.0})
         began = time.process_time()
         lists = joined(shown, clicks, rule).lists
         alone = time.process_time() - began

@@ -16,7 +16,7 @@ from streameval.catalogue.systems import step_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StoredPartition, StreamHealth
-from streameval.exporters.families import Family
+from streameval.exporters.families import PrometheusFamily
 from streameval.exporters.operations import (
     family,
     found_families,
@@ -74,7 +74,7 @@ def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
     )
 
 
-def _families() -> Iterator[Family]:
+def _families() -> Iterator[PrometheusFamily]:
     yield family("build_info", [({"version": "1"}, 1.0)])
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
     seen = picture(refused_value("capri:recall@5", ("a",)), state=state)
@@ -84,7 +84,7 @@ def _families() -> Iterator[Family]:
     yield one("otlp_failures_total", 0)
 
 
-def _family(family: Family) -> str:
+def _family(family: PrometheusFamily) -> str:
     labels = ", ".join(f"`{name}`" for name in family.samples[0].labels)
     by = f" by {labels}" if labels else ""
     meaning = family.documentation.partition(". ")[0].removesuffix(".")

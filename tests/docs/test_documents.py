@@ -27,7 +27,7 @@ from streameval.decoding.decode import Decoder
 from streameval.events import Event
 from streameval.exporters.web.openapi import attribute_texts
 from streameval.exporters.web.webconfig import TlsServerConfig, WebConfig
-from streameval.sources.kafka.diagnosis import REASONS as CONNECTION_REASONS
+from streameval.sources.kafka.diagnosis import FAILURE_REASONS as CONNECTION_REASONS
 from tests.decoding.records import read
 from tests.docs.generated import MIGRATE
 from tests.docs.markdown import anchors, fences, indented, label, links, pages

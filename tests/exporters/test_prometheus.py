@@ -18,7 +18,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue, Series, Snapshot
-from streameval.exporters.families import Family
+from streameval.exporters.families import PrometheusFamily
 from streameval.exporters.names import metric_labels, slice_labels
 from streameval.exporters.operations import operations
 from streameval.exporters.prometheus import PrometheusExporter
@@ -287,7 +287,7 @@ def test_concurrent_scrapes_share_the_first_rendering(monkeypatch: pytest.Monkey
         assert door.second.wait(60)
         return 0.0
 
-    def counted(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
+    def counted(snapshot: Snapshot, *, lag: bool) -> Iterator[PrometheusFamily]:
         rendered.append(snapshot)
         return operations(snapshot, lag=lag)
 

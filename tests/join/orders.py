@@ -21,9 +21,9 @@ from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from streameval.join.attribution import (
+    AttributionKey,
     AttributionOptions,
     InteractionOptions,
-    Key,
     Outcome,
     OutcomeCounts,
 )
@@ -47,7 +47,7 @@ class World(NamedTuple):
 
     shown: Sequence[Record]
     done: Sequence[Record]
-    key: Key = "request_id"
+    key: AttributionKey = "request_id"
     lateness: int = 0
     more: Mapping[str, Any] = MappingProxyType({})
 
@@ -160,7 +160,7 @@ def content(ingest: Ingest) -> dict[str, bytes]:
 def world_of(seed: int, lists: int = 60, users: int = 4) -> World:
     """Lists and interactions with copies, some changed, re-used ids, and equal times."""
     random = Random(seed)
-    key: Key = random.choice(["request_id", "user_item"])
+    key: AttributionKey = random.choice(["request_id", "user_item"])
     shown: list[Record] = [
         {
             # Whole seconds: some are equal, and some on the edges of windows.

@@ -13,7 +13,7 @@ import pytest
 from streameval.config.states import newest_checkpoints, restore
 from streameval.engine.capture import lifetimes_of
 from streameval.evaluation.partials import merged, partials
-from streameval.join.attribution import OUTCOMES, Key
+from streameval.join.attribution import OUTCOMES, AttributionKey
 from streameval.testing.broker import Broker
 from tests.daemon.running import kafka_source, running
 from tests.effort import sampled, thorough
@@ -55,7 +55,9 @@ interactions = [{{ source = "{done}", event_id = "event_id", gain = "gain" }}]
 
 
 @pytest.mark.parametrize("key", ["request_id", "user_item"])
-def test_ids_numbered_for_each_user_count_with_any_number_of_partitions(key: Key) -> None:
+def test_ids_numbered_for_each_user_count_with_any_number_of_partitions(
+    key: AttributionKey,
+) -> None:
     shown = [
         {"ts": START + 100 * n, "request_id": f"r{n}", "user": f"u{n % 20}", "variant": "x"}
         | {"recommendations": ["a", "b"]}

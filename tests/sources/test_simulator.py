@@ -21,8 +21,8 @@ from streameval.sources.simulator import (
     LENGTH,
     STEP,
     VARIANTS,
+    SimulatedVariant,
     SimulatorSource,
-    Variant,
     click_probabilities,
     expected_ctr,
     expected_hit_rate,
@@ -36,7 +36,7 @@ _SURE = 4.5
 
 
 @cache
-def _sample() -> Mapping[Variant, Sequence[Mapping[str, Any]]]:
+def _sample() -> Mapping[SimulatedVariant, Sequence[Mapping[str, Any]]]:
     decoded = [msgspec.json.decode(value) for value in records(SimulatorOptions(events=_SAMPLE))]
     return {
         variant: [record for record in decoded if record["variant"] == variant]
@@ -54,7 +54,7 @@ def _close(total: float, count: int, probability: float) -> bool:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> None:
+def test_the_sample_has_the_true_click_rate_at_every_rank(variant: SimulatedVariant) -> None:
     ranks = [rank for record in _sample()[variant] for rank in _hits(record)]
     lists = len(_sample()[variant])
     for rank, probability in enumerate(click_probabilities(variant), 1):
@@ -62,7 +62,9 @@ def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> N
 
 
 @pytest.mark.parametrize(("variant", "k"), [*itertools.product(VARIANTS, [1, 10, LENGTH])])
-def test_the_sample_has_the_true_rates_of_hits_and_clicks(variant: Variant, k: int) -> None:
+def test_the_sample_has_the_true_rates_of_hits_and_clicks(
+    variant: SimulatedVariant, k: int
+) -> None:
     hits = [min(_hits(record), default=math.inf) <= k for record in _sample()[variant]]
     assert _close(sum(hits), len(hits), expected_hit_rate(variant, k))
     clicks = sum(rank <= k for record in _sample()[variant] for rank in _hits(record))

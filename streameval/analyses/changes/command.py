@@ -42,7 +42,7 @@ from streameval.engine.windows.times import Windowing
 from streameval.evaluation.arguments import NoEventsError, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, explicit_options, setup_of
-from streameval.evaluation.shell.flags import Format, ReadOptions, day_option, with_fields
+from streameval.evaluation.shell.flags import OutputFormat, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states
 from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
@@ -134,7 +134,7 @@ def changes(
     *,
     read: ReadOptions,
     watch: WatchOptions,
-    format: Format = "table",  # noqa: A002  the option is called --format
+    format: OutputFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Find changes: did it get worse, really, and since when?
 

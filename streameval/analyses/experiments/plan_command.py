@@ -24,7 +24,12 @@ from streameval.evaluation.arguments import Surroundings, as_usage_error
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, setup_of
-from streameval.evaluation.shell.flags import Format, IntervalOptions, ReadOptions, with_fields
+from streameval.evaluation.shell.flags import (
+    IntervalOptions,
+    OutputFormat,
+    ReadOptions,
+    with_fields,
+)
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states, selected_metrics
 from streameval.events.errors import (
@@ -58,7 +63,7 @@ def plan(
     read: ReadOptions,
     aim: PlanOptions,
     intervals: IntervalOptions,
-    format: Format = "table",  # noqa: A002  the option is called --format
+    format: OutputFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Plan an experiment: how many users and days does it take to find a lift?
 

@@ -18,10 +18,10 @@ from streameval.evaluation.arguments import NoEventsError, as_usage_error
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.shell.flags import (
-    Format,
     GroupOptions,
     IntervalOptions,
     MethodOption,
+    OutputFormat,
     PairOptions,
     ReadOptions,
     events_of_command,
@@ -55,7 +55,7 @@ def gaps(
     pair: PairOptions,
     intervals: IntervalOptions,
     method: MethodOption = None,
-    format: Format = "table",  # noqa: A002  the option is called --format
+    format: OutputFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Compare the values of a field: which is served worst, and by how much at least?
 

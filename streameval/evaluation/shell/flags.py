@@ -37,7 +37,7 @@ OutputFile: TypeAlias = Annotated[
     Option("--output", "-o", help="Write the result to this file instead of standard output."),
 ]
 TextFormat: TypeAlias = Annotated[Literal["table", "json"], Option(help="Output format.")]
-Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
+OutputFormat: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 ReportFormat: TypeAlias = Annotated[
     Literal["table", "json", "csv", "html"],
     Option(help="Output format; html is one self-contained file to send to a colleague."),

@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Definition, Metric
-from streameval.catalogue.signature import Value
+from streameval.catalogue.signature import ParameterValue
 from streameval.catalogue.systems import step_of
 from streameval.exporters.view import range_text, summary_of, unit_of_count
 
@@ -46,7 +46,7 @@ class MetricDefinition(msgspec.Struct, frozen=True, kw_only=True):
     k: int | None
     convention: str | None
     system: str | None
-    parameters: Mapping[str, Value]
+    parameters: Mapping[str, ParameterValue]
     summary: str
     text: str
     formula: str | None

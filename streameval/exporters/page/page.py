@@ -33,7 +33,7 @@ STATIC: Final = Path(__file__).parent.parent / "web" / "static"
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
-Span: TypeAlias = tuple[int | None, Snapshot]
+PageSpan: TypeAlias = tuple[int | None, Snapshot]
 """The start of a span of event time, microseconds since the epoch, and its readings."""
 
 
@@ -53,7 +53,7 @@ def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str
 
 def document(
     title: str,
-    spans: Sequence[Span],
+    spans: Sequence[PageSpan],
     about: Mapping[str, str] = _NOTHING,
     begin: str | None = None,
 ) -> str:
@@ -226,7 +226,7 @@ class _Part(NamedTuple):
     over_time: bool
 
 
-def _parts(spans: Sequence[Span]) -> Iterator[_Part]:
+def _parts(spans: Sequence[PageSpan]) -> Iterator[_Part]:
     _, last = spans[-1]
     for segment in dict.fromkeys(family.segment or "" for family in last.families):
         for window in excerpt(last, Selection(segment=segment)).windows:

@@ -39,7 +39,7 @@ from streameval.events.records import Partition
 from streameval.events.secrets import Latest
 from streameval.sources.kafka.client_settings import CREDENTIALS, addresses, known_settings
 from streameval.sources.kafka.diagnosis import (
-    REASONS,
+    FAILURE_REASONS,
     SETTINGS_ERRORS,
     failure_of,
     settings_error,
@@ -333,7 +333,7 @@ class ClusterMonitor:
         self.ends: Mapping[Partition, int] = {}
         self.answers = False
         self.problem: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
-        self.failures: dict[str, int] = dict.fromkeys(REASONS, 0)
+        self.failures: dict[str, int] = dict.fromkeys(FAILURE_REASONS, 0)
         self.failure: SourceError | None = None
 
     def start(self) -> None:

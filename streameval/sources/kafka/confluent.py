@@ -28,7 +28,7 @@ from streameval.sources.kafka.client_settings import (
 )
 from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
 from streameval.sources.kafka.diagnosis import permanent_error
-from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
+from streameval.sources.kafka.member import AssignmentChange, GroupMember, Rebalance, skip_to
 
 _CONNECTING_SECONDS: Final = 10.0
 
@@ -223,7 +223,7 @@ class ConfluentConsumer:
         return client
 
     def _give_up(
-        self, change: Change, client: Consumer, partitions: Sequence[TopicPartition]
+        self, change: AssignmentChange, client: Consumer, partitions: Sequence[TopicPartition]
     ) -> None:
         self._noted(change, _partitions(partitions))
         # The client unassigns on return only if the callback has not assigned anything.
@@ -316,7 +316,7 @@ class ConfluentConsumer:
         self._failure = failure
         return False
 
-    def _noted(self, what: Change, partitions: Collection[Partition]) -> None:
+    def _noted(self, what: AssignmentChange, partitions: Collection[Partition]) -> None:
         if self._closed:
             return
         self._generation += 1

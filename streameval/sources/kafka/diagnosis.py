@@ -38,7 +38,7 @@ from streameval.sources.kafka.client_settings import addresses
 SETTINGS_ERRORS: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """Errors that a client raises for inconsistent settings."""
 
-Reason: TypeAlias = Literal[
+FailureReason: TypeAlias = Literal[
     "unreachable",
     "silent",
     "certificate",
@@ -50,7 +50,7 @@ Reason: TypeAlias = Literal[
     "other",
 ]
 
-REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+FAILURE_REASONS: Final[tuple[FailureReason, ...]] = get_args(FailureReason)
 """Reasons why Kafka, or the schemas of its records, cannot be read; values of a label."""
 
 _NO_ANSWER: Final = (
@@ -81,7 +81,7 @@ class ConnectionFailure(NamedTuple):
         problem: one sentence without its full stop.
     """
 
-    reason: Reason
+    reason: FailureReason
     problem: str
     remedy: str
 

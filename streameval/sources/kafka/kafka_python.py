@@ -16,7 +16,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.cluster import ClusterMonitor, connect_watched
-from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
+from streameval.sources.kafka.member import AssignmentChange, GroupMember, Rebalance, skip_to
 
 _COMMIT_MS: Final = 1_000
 _LEAVE_MS: Final = 5_000
@@ -83,7 +83,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
         self._released = frozenset()
         self._note("lost", lost)
 
-    def _note(self, what: Change, partitions: Collection[TopicPartition]) -> None:
+    def _note(self, what: AssignmentChange, partitions: Collection[TopicPartition]) -> None:
         if self._closed:
             return
         self._member.enqueue(Rebalance(what, tuple(sorted(Partition(*p) for p in partitions))))

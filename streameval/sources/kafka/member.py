@@ -23,14 +23,14 @@ from streameval.events.records import (
 from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
 from streameval.sources.settings import EARLIEST, LATEST
 
-Change: TypeAlias = Literal["assigned", "revoked", "lost"]
+AssignmentChange: TypeAlias = Literal["assigned", "revoked", "lost"]
 """The method of `Owner` to call."""
 
 
 class Rebalance(NamedTuple):
     """An event of the group that the owner must handle."""
 
-    what: Change
+    what: AssignmentChange
     partitions: tuple[Partition, ...]
 
 

@@ -30,7 +30,7 @@ from streameval.sources.kafka.client_settings import (
 from streameval.sources.kafka.cluster import ClusterMonitor, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
-    Reason,
+    FailureReason,
     failure_of,
     permanent_error,
     settings_error,
@@ -66,7 +66,7 @@ within 30 s, and a fetch that is slower has failed."""
 _NAMED: Final = 5
 """Most waiting partitions that `problem` lists."""
 
-_REGISTRY: Final[Reason] = "schema_registry"
+_REGISTRY: Final[FailureReason] = "schema_registry"
 
 _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
