@@ -125,7 +125,14 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
 def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
     broker: Broker, registry: SmallRegistry, tmp_path: Path
 ) -> None:
+    """A record that has no schema, or another one, does not wait: it is a dead letter."""
     values = as_avro(registry.url, events(COUNT))
+    bad = {
+        b"{}": "not_framed",
+        framed(999_999, b"x"): "unknown_schema",
+        as_protobuf(registry.url, events(1))[0]: "unusable_schema",
+        values[7][:-2]: "not_of_its_schema",
+    }
     newer = avro_id(registry.url, AVRO | {"doc": "a newer version"})
     registry.stop()
     topic = spread(broker, values[:30])
@@ -159,7 +166,14 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
         registry.start()
         health = daemon.consumed(COUNT)["health"]
         assert (health["valid"], invalid(health)) == (COUNT, {})
+        fill(broker, topic, {0: [*bad]})
+        health = daemon.consumed(COUNT + len(bad))["health"]
+        assert (health["valid"], invalid(health)) == (COUNT, dict.fromkeys(bad.values(), 1))
         assert daemon.stop() == 0
+    address = {"bootstrap_servers": broker.bootstrap_servers}
+    letters = [*DeadLetterReader(address, [f"{topic}.dlq"], [topic])]
+    assert {letter.value: letter.reason for letter in letters} == bad
+    assert {letter.stage for letter in letters} == {"decode"}
 
 
 def invalid(health: dict[str, Any]) -> dict[str, int]:
@@ -170,30 +184,6 @@ def failures(daemon: Running) -> float:
     name = 'streameval_kafka_connection_failures_total{reason="schema_registry"} '
     lines = daemon.get("/metrics").text.splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
-
-
-def test_an_undecodable_record_is_an_unchanged_dead_letter(
-    broker: Broker, registry: SmallRegistry, tmp_path: Path
-) -> None:
-    good = as_avro(registry.url, events(COUNT))
-    foreign = as_protobuf(registry.url, events(1))[0]
-    bad = {
-        b"{}": "not_framed",
-        framed(999_999, b"x"): "unknown_schema",
-        foreign: "unusable_schema",
-        good[7][:-2]: "not_of_its_schema",
-    }
-    topic = spread(broker, [*good, *bad])
-    config = configured(broker, tmp_path, topic, "avro", registry.url)
-    with running(config, tmp_path) as daemon:
-        health = daemon.consumed(COUNT + len(bad))["health"]
-        assert health["valid"] == COUNT
-        assert invalid(health) == dict.fromkeys(bad.values(), 1)
-        assert daemon.stop() == 0
-    address = {"bootstrap_servers": broker.bootstrap_servers}
-    letters = DeadLetterReader(address, [f"{topic}.dlq"], [topic])
-    assert {letter.value: letter.reason for letter in letters} == bad
-    assert {letter.stage for letter in letters} == {"decode"}
 
 
 JOIN = """

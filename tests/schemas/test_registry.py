@@ -34,23 +34,18 @@ def client(url: str) -> Iterator[Registry]:
         yield client
 
 
-def test_a_schema_includes_its_references(url: str, client: Registry) -> None:
-    definition = client.definition(avro_id(url))
-    assert definition.kind == "AVRO"
-    assert json.loads(definition.text)["name"] == "Shown"
-    ((name, item),) = definition.references.items()
-    assert (name, json.loads(item)["name"]) == ("shop.Item", "Item")
-
-
-def test_a_protobuf_schema_is_returned_as_registered(url: str, client: Registry) -> None:
-    definition = client.definition(protobuf_id(url))
-    assert definition.kind == "PROTOBUF"
-    assert definition.text.split() == PROTO.split()
-    assert list(definition.references) == ["shop/item.proto"]
-    assert definition.references["shop/item.proto"].split() == ITEM_PROTO.split()
-
-
-def test_a_missing_id_is_unknown(client: Registry) -> None:
+def test_a_schema_comes_as_it_was_registered_and_with_its_references(
+    url: str, client: Registry
+) -> None:
+    avro, protobuf = client.definition(avro_id(url)), client.definition(protobuf_id(url))
+    assert (avro.kind, json.loads(avro.text)["name"]) == ("AVRO", "Shown")
+    assert {name: json.loads(text)["name"] for name, text in avro.references.items()} == {
+        "shop.Item": "Item"
+    }
+    assert (protobuf.kind, protobuf.text.split()) == ("PROTOBUF", PROTO.split())
+    assert {name: text.split() for name, text in protobuf.references.items()} == {
+        "shop/item.proto": ITEM_PROTO.split()
+    }
     with pytest.raises(RejectedSchemaError, match="999999 not found"):
         client.definition(999_999)
 
@@ -104,7 +99,7 @@ def test_a_server_that_is_not_a_registry_is_reported(registry: SmallRegistry) ->
         assert client.definition(number + 1).text == '"long"'
 
 
-def test_a_password_is_read_again_after_it_was_rejected(
+def test_url_user_and_password_are_read_of_their_places_and_again_after_a_rejection(
     registry: SmallRegistry, tmp_path: Path
 ) -> None:
     number = register(registry.url, "a", '"string"')
@@ -112,22 +107,15 @@ def test_a_password_is_read_again_after_it_was_rejected(
     registry.user = ("reader", "first")
     secret = tmp_path / "secret"
     secret.write_text("first\n")
-    with asking(registry.url, user="reader", password=f"${{file:{secret}}}") as client:
+    written = {"url": "${URL}", "user": "${USER}", "password": f"${{file:{secret}}}"}
+    environment = {"URL": registry.url, "USER": "reader"}
+    with closing(Registry(RegistryOptions(**written), environment)) as client:
         assert client.definition(number).text == '"string"'
         registry.user = ("reader", "second")
         with pytest.raises(RegistryError, match="rejects this user"):
             client.definition(other)
         secret.write_text("second\n")
         assert client.definition(other).text == '"long"'
-
-
-def test_url_and_user_may_come_from_the_environment(registry: SmallRegistry) -> None:
-    number = register(registry.url, "a", '"string"')
-    registry.user = ("reader", "first")
-    environment = {"URL": registry.url, "USER": "reader", "PASSWORD": "first"}
-    written = {"url": "${URL}", "user": "${USER}", "password": "${PASSWORD}"}
-    with closing(Registry(RegistryOptions(**written), environment)) as client:
-        assert client.definition(number).text == '"string"'
 
 
 def test_a_password_in_the_url_is_refused_and_not_printed() -> None:
