@@ -212,7 +212,7 @@ def checked_batch(
 def _columns(raw: Any) -> Batch:
     # An isinstance check of a protocol is slow, so the usual types come first.
     if not isinstance(raw, (Batch, list)) and isinstance(raw, columns.Columns | arrow.ArrowTable):
-        batch = columns.read(raw)
+        batch = columns.read_columns(raw)
         names = getattr(batch.recommendations, "names", None)
         if len(set(map(type, names or ()))) < 2:
             return batch

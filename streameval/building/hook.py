@@ -43,11 +43,11 @@ _COMMAND = (
 
 SOURCES = Path("streameval/statistics/kernel")
 """Folder of the kernel's sources."""
-COMPILED = Path("streameval/statistics/kernel/_match.abi3.so")
+COMPILED_MODULE = Path("streameval/statistics/kernel/_match.abi3.so")
 """Python 3.11 and every later one load this file."""
 
 ABI = "cp311-abi3"
-KERNEL = "STREAMEVAL_KERNEL"
+KERNEL_VARIABLE = "STREAMEVAL_KERNEL"
 """With "required" in this variable, a build without the compiled kernel fails, as a release must;
 with "pure", nothing is compiled."""
 
@@ -121,17 +121,17 @@ class BuildHook(BuildHookInterface[Any]):
     def _add_kernel(self, build_data: dict[str, Any], *, editable: bool) -> None:
         """Compile it into the checkout, where an editable install finds it, or into a wheel."""
         root = Path(self.root)
-        target = root / COMPILED if editable else Path(self._folder) / COMPILED.name
+        target = root / COMPILED_MODULE if editable else Path(self._folder) / COMPILED_MODULE.name
         target.unlink(missing_ok=True)
-        if os.environ.get(KERNEL) == "pure":
+        if os.environ.get(KERNEL_VARIABLE) == "pure":
             return
         try:
             compile_kernel(root / SOURCES, target)
         except KernelError as error:
-            self._go_on_without(KERNEL, "the compiled kernel", error)
+            self._go_on_without(KERNEL_VARIABLE, "the compiled kernel", error)
             return
         if not editable:
-            build_data["force_include"][str(target)] = COMPILED.as_posix()
+            build_data["force_include"][str(target)] = COMPILED_MODULE.as_posix()
             build_data["pure_python"] = False
             build_data["tag"] = f"{ABI}-{_platform()}"
 

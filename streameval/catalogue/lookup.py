@@ -152,7 +152,7 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
     shared = {parameter.name: parameter for parameter in _shared(definition)}
     system = CONVENTIONS.get(convention or "")
     if system is not None and system.summarises and definition.reads == "exposures":
-        shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
+        shared |= {parameter.name: parameter for parameter in summary.SUMMARY_PARAMETERS}
     if system is not None and system.rows and definition.reads in ("hits", "lists"):
         shared["rows"] = Parameter("rows", 0, span=(0, LARGEST_RANK))
     for name in shared.keys() & definition.parameters:
@@ -178,7 +178,7 @@ def _shared(definition: Definition) -> Iterator[Parameter]:
     if definition.per == "list" and not of_event:
         yield Parameter("empty", definition.empty, ("skip", "zero", "nan", "error"))
     if (definition.per == "list" and not of_event) or (of_event and not ratio):
-        yield from summary.PARAMETERS
+        yield from summary.SUMMARY_PARAMETERS
         if _no_mean_over_users(definition) is None:
             yield Parameter(PER_USER, "list", ("list", "user"))
     if reads == "exposures":

@@ -124,10 +124,10 @@ class Reference(NamedTuple):
         return self.widest == math.inf
 
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+VALUE_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
-INPUTS = ("k", "catalog", "popularity", "similarity", "attribute", "examination")
+INPUT_NAMES = ("k", "catalog", "popularity", "similarity", "attribute", "examination")
 
 
 def parameter_error(metric: str, parameter: str, found: object, allowed: str) -> MetricTextError:
@@ -187,9 +187,9 @@ class Parameter(msgspec.Struct, frozen=True):
             (least, most), percentile = self.percentiles, percentile_of(value)
             if percentile is not None and least < percentile < most:
                 return None
-            return f"give {KINDS[kind]}{self.or_percentile}, like p99.5"
+            return f"give {VALUE_KINDS[kind]}{self.or_percentile}, like p99.5"
         if type(value) is not kind and not (kind is float and type(value) is int):
-            return f"give {KINDS[kind]}"
+            return f"give {VALUE_KINDS[kind]}"
         if isinstance(value, (int, float)) and not low <= value <= high:
             return f"give a number from {low:g} to {high:g}"
         return None
@@ -238,12 +238,12 @@ def declaration_problems(
     for argument in arguments[1:]:
         name, kind, default = argument.name, argument.kind, argument.default
         if kind is argument.KEYWORD_ONLY:
-            if name in INPUTS:
+            if name in INPUT_NAMES:
                 yield f"{name} is an input, not a parameter; write it before the *"
-            elif type(default) not in KINDS:
+            elif type(default) not in VALUE_KINDS:
                 yield f"parameter {name} needs a default: a number, true or false, or a word"
-        elif kind is argument.POSITIONAL_OR_KEYWORD and name not in INPUTS:
-            inputs, example = ", ".join(INPUTS), f"(event, *, {name}=1)"
+        elif kind is argument.POSITIONAL_OR_KEYWORD and name not in INPUT_NAMES:
+            inputs, example = ", ".join(INPUT_NAMES), f"(event, *, {name}=1)"
             yield f"{name} is not one of {inputs}; write parameters after a *, as in {example}"
         elif default is not argument.empty and default is not None:
             yield f"the default of {name} is never used; write {name} without it"
@@ -272,7 +272,7 @@ def fields_of(
         OwnMetricError: a type cannot be evaluated, or does not allow the default.
     """
     arguments = inspect.signature(function).parameters
-    inputs = tuple(name for name in arguments if name in INPUTS)
+    inputs = tuple(name for name in arguments if name in INPUT_NAMES)
     hints, optional = {**_hints(function), "k": int}, []
     for name in inputs:
         hint = hints.get(name)
@@ -291,7 +291,7 @@ def fields_of(
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of inputs and parameters; others may exist only for type checkers."""
     unwrapped = inspect.unwrap(function)
-    names = {name for name in inspect.signature(function).parameters if name in INPUTS} - {"k"}
+    names = {name for name in inspect.signature(function).parameters if name in INPUT_NAMES} - {"k"}
     names |= {*keywords_of(function)}
     try:
         hints = {name: hint for name, hint in unwrapped.__annotations__.items() if name in names}

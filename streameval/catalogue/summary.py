@@ -25,7 +25,7 @@ SummaryStatistic: TypeAlias = Literal[
 _MOST_CONFIDENT = 0.999_999
 """Largest confidence; at 1 the interval would be infinite."""
 
-PARAMETERS = (
+SUMMARY_PARAMETERS = (
     Parameter("statistic", "mean", get_args(SummaryStatistic)),
     Parameter("q", 0.5, span=(0.0, 1.0)),
     Parameter("confidence", 0.95, span=(0.0, _MOST_CONFIDENT)),

@@ -41,14 +41,14 @@ from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.sources.settings import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (
     GAINS,
-    IGNORED,
+    IGNORED_TYPE,
     Impression,
     SimulatedInteraction,
     line,
     streams,
 )
 from streameval.sources.simulator import (
-    ITEMS,
+    CATALOG_SIZE,
     VARIANTS,
     SimulatedVariant,
     expected_ctr,
@@ -134,7 +134,7 @@ def demo_config(source: SourceOptions, listen: str) -> Config:
     config: Config = Configuration(
         metrics=list(_METRICS),
         labels=["variant"],
-        catalog=ITEMS,
+        catalog=CATALOG_SIZE,
         intervals=Intervals(),
         experiment=Experiment(primary=["ndcg@10"], guardrails={"ctr": -0.05}),
         windows=_WINDOWS,
@@ -266,7 +266,7 @@ def two_streams(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
         writer = threading.Thread(target=_write, args=(traffic, paths), name="streams", daemon=True)
         writer.start()
         interactions = InteractionOptions(
-            source=paths[1], event_id="event_id", types=dict(GAINS), ignore=[IGNORED]
+            source=paths[1], event_id="event_id", types=dict(GAINS), ignore=[IGNORED_TYPE]
         )
         joined = msgspec.structs.replace(
             base,

@@ -58,14 +58,14 @@ dlq = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-ConfigPath: TypeAlias = Annotated[
+DaemonConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="The TOML file that the daemon runs with.")
 ]
 
 
 @dlq.command(_DEFAULT)
 def show(
-    config: ConfigPath,
+    config: DaemonConfigPath,
     *,
     format: TextFormat = "table",  # noqa: A002  the option is called --format
     output: OutputFile = None,
@@ -91,7 +91,7 @@ def show(
 
 @dlq.command()
 def replay(
-    config: ConfigPath,
+    config: DaemonConfigPath,
     *,
     reason: Annotated[
         list[str] | None, Option(metavar="REASON", help="Only this reason; may be repeated.")

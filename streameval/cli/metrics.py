@@ -12,7 +12,7 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
-from streameval.catalogue.signature import AMONG, BY, KINDS
+from streameval.catalogue.signature import AMONG, BY, VALUE_KINDS
 from streameval.catalogue.systems import step_of
 from streameval.evaluation.shell.flags import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms
@@ -171,7 +171,9 @@ def _parameters(metric: Metric) -> list[str]:
     for name, parameter in parameters(metric.definition, metric.convention).items():
         shared = name not in metric.definition.parameters
         meaning = SHARED_PARAMETERS.get(name, "").replace("`", "") if shared else ""
-        allowed = _NAMES_ITEMS.get(name) or KINDS[type(parameter.default)] + parameter.or_percentile
+        allowed = (
+            _NAMES_ITEMS.get(name) or VALUE_KINDS[type(parameter.default)] + parameter.or_percentile
+        )
         if parameter.choices is not None:
             allowed = ", ".join(map(format_value, parameter.choices))
         usual = "(empty)" if parameter.default == "" else format_value(parameter.default)

@@ -17,9 +17,9 @@ from streameval.events.errors import UsageError
 from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
-    IGNORED,
+    IGNORED_TYPE,
     LATENESS,
-    WINDOW,
+    SIMULATED_WINDOW,
     line,
     streams,
 )
@@ -154,12 +154,12 @@ user = "user"
 [attribution]
 impressions = "{_IMPRESSIONS}"
 key = "request_id"
-window = "{span_text(WINDOW * 1000)}"
+window = "{span_text(SIMULATED_WINDOW * 1000)}"
 lateness = "{span_text(LATENESS * 1000)}"
 
 [[attribution.interactions]]
 source = "{_INTERACTIONS}"
 event_id = "event_id"
 types = {{ {types} }}
-ignore = ["{IGNORED}"]
+ignore = ["{IGNORED_TYPE}"]
 """

@@ -25,7 +25,7 @@ from streameval.config.states import (
     without_copies,
 )
 from streameval.engine.capture import ingest_snapshot
-from streameval.engine.dedup import PREFIX as SEEN
+from streameval.engine.dedup import SEEN_PREFIX as SEEN
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.arguments import as_usage_error
@@ -45,7 +45,7 @@ from streameval.events.errors import (
 )
 from streameval.exporters.view import span
 from streameval.inference.text_table import TextColumn, TextTable
-from streameval.join.state import PREFIX as JOIN
+from streameval.join.state import JOIN_PREFIX as JOIN
 
 _HELP: Final = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 

@@ -28,7 +28,7 @@ from streameval.sources.schemas.records import Schemas
 _RARE: Final = 0.1
 """Planned share of users below which the first records may well lack a value."""
 
-HOUR: Final = 3_600.0
+NAMELESS_AFTER: Final = 3_600.0
 """Seconds without a name that was there before, after which that is reported."""
 
 _PAUSE: Final = 30.0
@@ -171,7 +171,7 @@ class _LaterHours:
         """Read records, and judge the hour when it is over."""
         self._sample.add(values)
         self.absent = [entry for entry in self.absent if not self._sample.has(entry)]
-        if now - self._since < HOUR:
+        if now - self._since < NAMELESS_AFTER:
             return
         if self._sample.records >= FIRST:
             among = f"{self._sample.records:,} valid records of an hour"

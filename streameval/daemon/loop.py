@@ -12,17 +12,17 @@ from contextlib import suppress
 import msgspec
 
 from streameval.checkpoints.scheduler import ProcessClock
-from streameval.config.field_check import HOUR, FieldCheck
+from streameval.config.field_check import NAMELESS_AFTER, FieldCheck
 from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import Onsets, emit, level_of
 from streameval.daemon.reading import SnapshotReader
 from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.capture import RuntimeStatus
-from streameval.engine.clock import NEVER
+from streameval.engine.clock import BEFORE_ALL
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.first_records import FirstRecords, Unmatched
-from streameval.engine.ingest import AT_ONCE
+from streameval.engine.ingest import RECORDS_AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, JoinWait, Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import StreamevalError
@@ -152,7 +152,7 @@ class Loop:
         else:
             polled = self._parts.source.poll(seconds)
         # A large result was there already, so any wait was for a processor, not for records.
-        if sum(len(batch.values) for batch in polled) < AT_ONCE:
+        if sum(len(batch.values) for batch in polled) < RECORDS_AT_ONCE:
             waited = self._clock.monotonic() - began - (self._clock.busy() - worked)
             self._parts.owner.waited(waited)
         return polled
@@ -199,7 +199,7 @@ class Loop:
         problem = snapshot.health.trouble
         if status.health.trouble is None and problem is not None:
             now = self._clock.monotonic()
-            hours = int((now - self._advised.setdefault(snapshot.about, now)) // HOUR)
+            hours = int((now - self._advised.setdefault(snapshot.about, now)) // NAMELESS_AFTER)
             # What no record has, is repeated each hour; other advice is logged once.
             about = (*snapshot.about, hours if snapshot.health.unmatched else 0)
             self._advice.observe({about: {"advice": problem}})
@@ -365,7 +365,7 @@ class JoinDriver:
             records = state.logs.waiting + sum(counts.open for counts in state.outcomes)
             for log in state.logs.slowest:
                 # Where all logs are quiet, the last lists are merely not over.
-                behind = max(clocks.values(), default=0) - clocks.get(log, NEVER)
+                behind = max(clocks.values(), default=0) - clocks.get(log, BEFORE_ALL)
                 if behind > self._window and self._is_idle(log, expected[log], _WAIT_SECONDS):
                     silent = self._clock() - self._seen[log][1]
                     yield JoinWait(

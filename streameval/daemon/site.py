@@ -26,7 +26,7 @@ from streameval.events.errors import ConfigError, UsageError
 from streameval.events.extras import imports_of
 from streameval.events.secrets import redact
 from streameval.exporters.memory import MemoryUse, memory_uses
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 
@@ -106,7 +106,7 @@ class Site:
         """Serve this snapshot from now on."""
         self.latest = snapshot
         self._memory.observe()
-        self._supervisor.status(state(snapshot, healthy=self._healthy()).sentence)
+        self._supervisor.status(daemon_state(snapshot, healthy=self._healthy()).sentence)
 
     @contextmanager
     def open(self, note: str | None) -> Iterator[None]:

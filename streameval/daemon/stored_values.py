@@ -18,7 +18,7 @@ from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import StreamevalError
 
-PATIENCE: Final = 2.0
+SOURCE_PATIENCE: Final = 2.0
 """Seconds to wait for the source first: most starts need no second reading of the checkpoints."""
 
 
@@ -30,7 +30,7 @@ class StoredValues:
     """
 
     def __init__(
-        self, config: Config, counting: Callable[[], bool], patience: float = PATIENCE
+        self, config: Config, counting: Callable[[], bool], patience: float = SOURCE_PATIENCE
     ) -> None:
         self._config, self._counting, self._patience = config, counting, patience
         self._snapshot: Snapshot | None = None

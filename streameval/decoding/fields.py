@@ -13,7 +13,7 @@ from streameval.decoding.values import MAX_LABEL_BYTES, label_text
 from streameval.events import LARGEST_GAIN, Combine
 from streameval.events.problems import check_types
 
-LONGEST: Final = 2**31 - 1
+MAX_LENGTH: Final = 2**31 - 1
 """Highest limit of lengths; the decoder takes no other."""
 
 MAX_HISTORY: Final = 10_000
@@ -110,8 +110,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rankers: dict[str, str] | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
-    max_recommendations: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
-    max_interactions: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
+    max_recommendations: Annotated[int, Meta(ge=1, le=MAX_LENGTH)] = 1000
+    max_interactions: Annotated[int, Meta(ge=1, le=MAX_LENGTH)] = 1000
 
     def __post_init__(self) -> None:
         check_types(self, self._problems())

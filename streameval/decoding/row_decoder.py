@@ -15,7 +15,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import MAX_HISTORY, EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.paths import FAILURES, is_top_level
-from streameval.decoding.times import KINDS, microsecond_column
+from streameval.decoding.times import TIME_TYPES, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, label_texts, text_id
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch, combine_gains
 from streameval.events.ids import IdKind
@@ -234,7 +234,7 @@ def row_type(
         "recommendations": (id_list,),
         "interactions": (interaction_list,),
         "user": (text | INTEGER | None, None),
-        "time": (KINDS[fields.time_unit or "s"],),
+        "time": (TIME_TYPES[fields.time_unit or "s"],),
         "event_id": (identity,),
         "positions": (list[_RANK] | None, None),
         "scores": (list[float],),

@@ -34,7 +34,7 @@ def _integer_time(per_second: int) -> Any:
     return Annotated[int, Meta(ge=_FIRST * per_second, lt=_END * per_second)]
 
 
-KINDS: Mapping[TimeUnit, Any] = MappingProxyType(
+TIME_TYPES: Mapping[TimeUnit, Any] = MappingProxyType(
     {
         "s": Annotated[float, Meta(ge=_FIRST, lt=_END)],
         "ms": _integer_time(1_000),
@@ -132,7 +132,7 @@ def check_time(
     `naive`: the zone of text without an offset; None refuses such text.
     """
     try:
-        time: RawTime = msgspec.convert(value, KINDS[unit])
+        time: RawTime = msgspec.convert(value, TIME_TYPES[unit])
     except msgspec.ValidationError as error:
         moment = _moment_of(value) if unit == "iso8601" and isinstance(value, str) else None
         if moment is not None and moment.tzinfo is None:

@@ -27,7 +27,7 @@ VOTERS: Final = 21
 MAX_AHEAD: Final = 60_000_000
 """A minute, in microseconds."""
 
-NEVER: Final = -(2**62)
+BEFORE_ALL: Final = -(2**62)
 """Before every event time: the clock of a log that is not final yet."""
 
 _DEVIATIONS: Final = 3
@@ -257,8 +257,8 @@ class Clock:
 
     def __init__(self, rule: ClockRule = ClockRule()) -> None:  # noqa: B008  immutable
         self.rule, self.max_ahead, self.size = rule, rule.max_ahead, rule.voters
-        self.now = NEVER
-        self._agreed = NEVER
+        self.now = BEFORE_ALL
+        self._agreed = BEFORE_ALL
         none = np.empty(0, dtype=np.int64)
         self._joined = _Events(0, none, none, None, rule.user_key)
         self._later: list[tuple[Clocks, Voters | None]] = []
@@ -267,7 +267,7 @@ class Clock:
     @property
     def is_final(self) -> bool:
         """True if enough voters have voted; before that, no event may be dropped as late."""
-        return self.now != NEVER
+        return self.now != BEFORE_ALL
 
     @property
     def votes(self) -> list[int]:
@@ -341,7 +341,7 @@ class Clock:
     @property
     def _limit(self) -> int:
         """The time up to which an event time is accepted without a vote."""
-        return NEVER if self._agreed == NEVER else self._agreed + self.max_ahead
+        return BEFORE_ALL if self._agreed == BEFORE_ALL else self._agreed + self.max_ahead
 
     def _accepted(self, events: _Events, earlier: int) -> Clocks:
         """The times of the events after the first ones; of those far ahead, what voters accept.
@@ -352,11 +352,11 @@ class Clock:
         ahead = earlier + np.flatnonzero(accepted > limit)
         if earlier < self.size - 1:
             # Fewer events than voters have no ballot.
-            accepted[ahead[ahead < self.size - 1] - earlier] = NEVER
+            accepted[ahead[ahead < self.size - 1] - earlier] = BEFORE_ALL
             ahead = ahead[ahead >= self.size - 1]
         for index, time in zip(ahead.tolist(), events.times[ahead].tolist(), strict=True):
             if time > limit:
-                accepted[index - earlier] = NEVER
+                accepted[index - earlier] = BEFORE_ALL
                 if (ballot := events.ballot(index, self.size)) is not None:
                     self._agreed = max(self._agreed, ballot.median)
                     most = self._agreed + max(self.max_ahead, _DEVIATIONS * ballot.spread)

@@ -227,7 +227,7 @@ def without_content(record: Identity) -> RecordBatch:
 WINDOW: Final = 10_000
 """Number of latest records over which the share of invalid ones is taken."""
 
-FEWEST: Final = 1_000
+FEWEST_IN_WINDOW: Final = 1_000
 """Number of records below which the share is not checked."""
 
 
@@ -257,7 +257,7 @@ def too_many_invalid(exceeded: LimitExceeded, example: str) -> RefusedRecordsErr
 class Limits:
     """Checks all records of a process in reading order; independent of batches.
 
-    `max_ratio`: highest share of invalid records among the last `WINDOW`, once there are `FEWEST`.
+    `max_ratio`: highest share of invalid records of the last `WINDOW`, from `FEWEST_IN_WINDOW` on.
     `max_run`: most consecutive invalid records.
 
     >>> limits = Limits(max_ratio=1, max_run=2)
@@ -296,15 +296,15 @@ class Limits:
         return self._exceeded
 
     def _check_first(self, seen: int) -> None:
-        """Check the first `FEWEST` records, even if no later one is invalid."""
-        if seen >= FEWEST and (not self._invalid or self._last < FEWEST):
-            self._check_ratio(FEWEST)
+        """Check the first `FEWEST_IN_WINDOW` records, even if no later one is invalid."""
+        if seen >= FEWEST_IN_WINDOW and (not self._invalid or self._last < FEWEST_IN_WINDOW):
+            self._check_ratio(FEWEST_IN_WINDOW)
 
     def _check_ratio(self, seen: int) -> None:
         while self._invalid and self._invalid[0] < seen - WINDOW:
             self._invalid.popleft()
         invalid, of = len(self._invalid), min(seen, WINDOW)
-        if of >= FEWEST and invalid > self._max_ratio * of:
+        if of >= FEWEST_IN_WINDOW and invalid > self._max_ratio * of:
             self._find(invalid, of, f"{100 * self._max_ratio:g} % (max_ratio)")
 
     def _find(self, invalid: int, of: int, limit: str) -> None:

@@ -18,8 +18,8 @@ from streameval.events.errors import damage_as_error
 from streameval.statistics.relation import next_version
 from streameval.statistics.user_key import UserHashKey
 
-PREFIX: Final = "seen/"
-_AHEAD: Final = f"{PREFIX}ahead"
+SEEN_PREFIX: Final = "seen/"
+_AHEAD: Final = f"{SEEN_PREFIX}ahead"
 _MINUTE: Final = 60_000_000
 # Ids are forgotten by whole buckets, so they are remembered up to a sixteenth longer.
 _BUCKETS: Final = 16
@@ -85,7 +85,7 @@ class SeenIds:
             yield Section(_AHEAD, self._ahead_version, self._ahead_content)
         for bucket in sorted(self._buckets):
             yield Section(
-                f"{PREFIX}{bucket}", self._versions[bucket], partial(self._content, bucket)
+                f"{SEEN_PREFIX}{bucket}", self._versions[bucket], partial(self._content, bucket)
             )
 
     def restore(self, sections: Mapping[str, bytes], now: int) -> None:
@@ -111,7 +111,10 @@ class SeenIds:
 
     def _load_bucket(self, name: str, content: bytes, now: int) -> bool:
         """Load a bucket; returns whether its time is one that this span remembers at the clock."""
-        bucket, joined = int(name.removeprefix(PREFIX)), msgspec.msgpack.decode(content, type=bytes)
+        bucket, joined = (
+            int(name.removeprefix(SEEN_PREFIX)),
+            msgspec.msgpack.decode(content, type=bytes),
+        )
         if len(joined) % DIGEST:
             raise ValueError(f"{len(joined)} bytes are not whole digests")
         is_current = bucket * self._width <= now and self._remembered(bucket, now)

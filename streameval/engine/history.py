@@ -23,7 +23,7 @@ from streameval.engine.snapshot import (
 from streameval.engine.windows.times import Pane, span_text
 from streameval.engine.windows.views import FamilyView
 
-LONGEST: Final = 200
+MOST_PANES: Final = 200
 """Number of panes of a family that are read, the newest ones."""
 
 _LEAST: Final = 100
@@ -95,7 +95,7 @@ class _Panes:
         before, self._known = self._known, {}
         budgets = {True: most, False: most}
         retained = self._view.panes()
-        for pane in retained[:LONGEST]:
+        for pane in retained[:MOST_PANES]:
             is_cached = pane in before
             if not is_cached and budgets[is_cached] <= 0:
                 break

@@ -48,7 +48,7 @@ from streameval.events.errors import (
 from streameval.events.records import Assignment, Partition, RecordBatch, grouped
 from streameval.statistics.kernel import COMPILED
 
-AT_ONCE: Final = 2_048 if COMPILED else 1_024
+RECORDS_AT_ONCE: Final = 2_048 if COMPILED else 1_024
 """Records decoded and counted together: the strings of so many fit into a cache of 2 MB.
 
 Scanned records have no strings, and twice as many cost an eighth less.
@@ -131,7 +131,7 @@ class EventFrontend:
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """See `Frontend`; batches of many partitions are counted as one."""
-        return grouped(batches, AT_ONCE)
+        return grouped(batches, RECORDS_AT_ONCE)
 
     def decode(self, batch: RecordBatch) -> Decoded:
         """See `Frontend`."""

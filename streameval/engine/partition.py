@@ -20,7 +20,7 @@ from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.analysis import Configured
 from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import (
-    NEVER,
+    BEFORE_ALL,
     Clock,
     ClockRule,
     Clocks,
@@ -29,7 +29,7 @@ from streameval.engine.clock import (
     UnconfirmedPanes,
 )
 from streameval.engine.dead_letters import Identity, count_each
-from streameval.engine.dedup import PREFIX, SeenIds
+from streameval.engine.dedup import SEEN_PREFIX, SeenIds
 from streameval.engine.rankers import CountedLists, lists_by_ranker
 from streameval.engine.windows.family import (
     Counting,
@@ -89,7 +89,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     rankers: tuple[str, ...] = ()
 
 
-FEWEST = 10
+FEWEST_JUDGED = 10
 """Number of records below which there is no advice."""
 
 _KEYS: Final[Mapping[str, str]] = {
@@ -132,7 +132,7 @@ class Tally(msgspec.Struct, gc=False):
 
     def warning(self) -> str | None:
         """A warning if most records with interactions are invalid, or None."""
-        if self.unusable < FEWEST or self.unusable <= self.engaged:
+        if self.unusable < FEWEST_JUDGED or self.unusable <= self.engaged:
             return None
         reason = max(self.invalid, key=lambda reason_name: self.invalid[reason_name])
         keys = _KEYS.get(reason, "interactions, interaction_item and gain")
@@ -483,7 +483,9 @@ class PartitionState:
             if sections and family.retention > saved_retention.get(name, 0):
                 self.since[f"{name}:{PANES}"] = now - saved_retention.get(name, 0)
         if self._seen_ids is not None:
-            sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
+            sections = {
+                part: content for part, content in parts.items() if part.startswith(SEEN_PREFIX)
+            }
             self._seen_ids.restore(sections, self.time.now)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
@@ -664,7 +666,7 @@ def limited_times(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
     # A wrong time far ahead must not keep an idle label value alive,
     # nor may many of them take the places of the days that are compared.
     clocks = ticks.clocks
-    seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
+    seen = np.where(clocks == BEFORE_ALL, times, np.minimum(times, clocks))
     return np.where(times > seen + _MOST_AHEAD, seen, times), seen
 
 

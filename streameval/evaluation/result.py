@@ -18,7 +18,7 @@ from streameval.catalogue.context import USER_KEY
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import Unreadable
-from streameval.engine.partition import FEWEST
+from streameval.engine.partition import FEWEST_JUDGED
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import StreamHealth
 from streameval.engine.windows.times import unit_warning
@@ -93,7 +93,7 @@ class FileCounts:
         self.intervals = setup.intervals or Intervals()
         # What is no object may have had interactions: nobody knows.
         unread = sum(counts.tally.invalid.get(reason, 0) for reason in get_args(Unreadable))
-        is_unread = unread >= FEWEST and unread > counts.tally.consumed / 2
+        is_unread = unread >= FEWEST_JUDGED and unread > counts.tally.consumed / 2
         self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
         # Whoever reads the rows again joins them again.

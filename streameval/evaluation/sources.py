@@ -54,7 +54,7 @@ from streameval.evaluation.score_matrix import are_scores, in_single, scored_col
 from streameval.evaluation.user_labels import LabelRows, UserLabels
 from streameval.events import Batch, Event, Id
 from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits, row_name
-from streameval.events.columns import Columns, read
+from streameval.events.columns import Columns, read_columns
 from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
 from streameval.events.lines import LineBlock
@@ -67,7 +67,7 @@ from streameval.sources.opening import expand, size
 from streameval.sources.remote import is_remote
 from streameval.statistics.matching import Search
 
-AT_ONCE: Final = 1_024
+LINES_AT_ONCE: Final = 1_024
 """JSON lines decoded together: their strings fit into a cache of 2 MB."""
 
 _ANY: Final = Search(depth=1)
@@ -526,7 +526,7 @@ class Lines:
             while not file.finished:
                 read = file.read()
                 self._note_fields(cast("LineBlock", read.values).block)
-                for (batch,) in grouped([read], AT_ONCE):
+                for (batch,) in grouped([read], LINES_AT_ONCE):
                     # No name holds the events, or the next ones would not get their memory.
                     yield DecodedEvents(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:
@@ -723,7 +723,7 @@ def joined_rows(
         joined.note_repeats_in_truth()
     # The form is known, so an item called 0 or 1 is no mark.
     spans = [
-        (start, read(columns, may_be_marks=False))
+        (start, read_columns(columns, may_be_marks=False))
         for start, columns in joined.columns(every, users=needs.users, scores=needs.scores)
     ]
     ids: IdKind = "integer" if joined.is_integer else "text"

@@ -97,7 +97,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 _COLUMNS: Final = tuple(name for name in Columns.__struct_fields__ if name != "combine")
 
 
-def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
+def read_columns(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     """Columns, or an Arrow table of them, as a batch, with codes of ids.
 
     `may_be_marks`: whether interactions may be a 0 or 1 for each item by mistake, which is refused.

@@ -16,7 +16,7 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder, with_invalid
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import decode_each
-from streameval.engine.ingest import AT_ONCE
+from streameval.engine.ingest import RECORDS_AT_ONCE
 from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.times import SECOND
@@ -83,7 +83,7 @@ class JoinFrontend:
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """See `Frontend`; one batch per group, because its lists are counted when they close."""
-        return chain.from_iterable(grouped([batch], AT_ONCE) for batch in batches)
+        return chain.from_iterable(grouped([batch], RECORDS_AT_ONCE) for batch in batches)
 
     def apply(
         self, _: EventCounter, states: Sequence[JoinedState], batches: Sequence[RecordBatch]

@@ -14,7 +14,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, invalid_of
 from streameval.decoding.paths import FAILURES, TopLevel, compile_path, is_top_level
 from streameval.decoding.row_decoder import INTEGER, short_text
-from streameval.decoding.times import KINDS, check_time, microsecond_column
+from streameval.decoding.times import TIME_TYPES, check_time, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
 from streameval.events import LARGEST_GAIN, Id
 from streameval.events.batch import ColumnSet
@@ -181,7 +181,7 @@ class InteractionDecoder:
         kinds: list[tuple[Any, ...]] = [
             ("key", identity),
             ("item", name if event.ids == "string" else INTEGER),
-            ("time", KINDS[self._unit]),
+            ("time", TIME_TYPES[self._unit]),
             ("event_id", identity),
             ("gain", gain, None),
             ("type", short_text(MAX_LABEL_BYTES) | None, None),

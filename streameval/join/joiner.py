@@ -14,7 +14,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, Int64
+from streameval.engine.clock import BEFORE_ALL, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Interaction
 from streameval.events.ragged import Ragged
@@ -37,7 +37,7 @@ from streameval.join.open_records import (
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.statistics.vocabulary import Codes
 
-AT_ONCE: Final = 1_024
+STEP_LIMIT: Final = 1_024
 """Limit of one step: records of each log, lists that close, interactions that are attributed."""
 
 MANY_LISTS: Final = 128
@@ -123,7 +123,7 @@ class Touches:
 
     def _time(self, row: int) -> int:
         """The time of a list; NEVER if it was dropped."""
-        return self._lists.time(row) if row >= self._lists.first else NEVER
+        return self._lists.time(row) if row >= self._lists.first else BEFORE_ALL
 
 
 class Joiner:
@@ -145,7 +145,7 @@ class Joiner:
 
     def __init__(self, rules: Rules, streams: Sequence[int]) -> None:
         self.rules = rules
-        self.watermark = NEVER
+        self.watermark = BEFORE_ALL
         self.outcomes = [OutcomeCounts() for _ in range(max(streams) + 1)]
         self.unlisted = [0] * len(self.outcomes)
         self.listener: Listener | None = None
@@ -191,7 +191,7 @@ class Joiner:
     def advance(
         self, watermark: int, newest: int, count: CountClosed
     ) -> Sequence[tuple[int, int, InvalidEvent]]:
-        """Advance the watermark, by at most about `AT_ONCE` lists and interactions.
+        """Advance the watermark, by at most about `STEP_LIMIT` lists and interactions.
 
         Call it until the watermark is reached, and add records only then: so the result depends on
         the records alone.
@@ -213,9 +213,9 @@ class Joiner:
             return ()
         before, goal = self.watermark, watermark
         for table in (self.lists, self.interactions):
-            watermark = table.moment_after(before, watermark, AT_ONCE)
+            watermark = table.moment_after(before, watermark, STEP_LIMIT)
         begin, end = self._closing_time(before), self._closing_time(watermark)
-        until = self.lists.moment_after(begin, end, AT_ONCE)
+        until = self.lists.moment_after(begin, end, STEP_LIMIT)
         if until < end:
             watermark = until + self.rules.window
         self.watermark = watermark
@@ -244,7 +244,7 @@ class Joiner:
     def preview(self) -> Iterator[tuple[Attributed, list[int]]]:
         """All interactions and their lists, as if no older record came; call nothing after it."""
         self.lists.decide(self.watermark, FOREVER)
-        yield from self.matched(self.interactions.between(NEVER, FOREVER))
+        yield from self.matched(self.interactions.between(BEFORE_ALL, FOREVER))
 
     def latest(self, until: int) -> int:
         """The largest time of a record up to a limit; NEVER without one."""
@@ -340,7 +340,7 @@ class Joiner:
         self.lists.restore(parts)
         self.interactions.restore(parts)
         for table in (self.lists, self.interactions):
-            table.decide(NEVER, self.watermark)
+            table.decide(BEFORE_ALL, self.watermark)
         # The interactions of open lists are attributed again.
         closed = self._closing_time(self.watermark)
         for attributed, rows in self.matched(self.interactions.between(closed, self.watermark)):
@@ -432,7 +432,7 @@ class Joiner:
 
     def _closing_time(self, watermark: int) -> int:
         """The time before which lists are complete."""
-        return watermark if watermark in (NEVER, FOREVER) else watermark - self.rules.window
+        return watermark if watermark in (BEFORE_ALL, FOREVER) else watermark - self.rules.window
 
     def _drop(self, horizon: int) -> None:
         """Drop the records that later ones can neither belong to nor repeat without being late."""

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, Clock, Int64, Ticks
+from streameval.engine.clock import BEFORE_ALL, Clock, Int64, Ticks
 from streameval.events.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.attribution import FOREVER, Rules
 from streameval.join.interactions import InteractionColumns
 
-MAX_AHEAD: Final = 20_000
+MAX_WAITING: Final = 20_000
 """Limit of waiting records of a log, above which reading it pauses."""
 
 Content: TypeAlias = Decoded | InteractionColumns
@@ -150,7 +150,7 @@ class LogCursor:
         """Append the next records."""
         if batch.values:
             self.idle = self.ended = False
-        times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
+        times = np.full(len(batch.values) + 1, BEFORE_ALL, dtype=np.int64)
         times[0] = self._tail.now
         ticks = None
         if len(content.indices):
@@ -282,7 +282,7 @@ class Logs:
     @property
     def backpressured(self) -> list[Partition]:
         """Logs so far ahead of the others that reading them must pause."""
-        return [cursor.partition for cursor in self.cursors if cursor.waiting > MAX_AHEAD]
+        return [cursor.partition for cursor in self.cursors if cursor.waiting > MAX_WAITING]
 
     @property
     def slowest(self) -> list[Partition]:
@@ -318,7 +318,7 @@ class Logs:
 
         `latest`: returns the largest time of a joined record up to a limit.
         """
-        newest = max(self.clocks.values(), default=NEVER)
+        newest = max(self.clocks.values(), default=BEFORE_ALL)
         waited_for = [
             cursor.time.now
             for cursor in self.cursors
@@ -331,7 +331,7 @@ class Logs:
             newest = max(newest, latest(newest + max(rules.window, rules.lateness)))
             return newest + rules.window + 1, newest
         lowest = min(waited_for)
-        return (NEVER if lowest == NEVER else lowest - rules.lateness), newest
+        return (BEFORE_ALL if lowest == BEFORE_ALL else lowest - rules.lateness), newest
 
     def end(self, partitions: Collection[Partition]) -> bool:
         """Mark logs as ended; returns whether this changed any."""

@@ -16,7 +16,7 @@ from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
 from streameval.decoding.columns import Decoded
-from streameval.engine.clock import NEVER
+from streameval.engine.clock import BEFORE_ALL
 from streameval.engine.windows.sections import Section
 from streameval.events import Id, built_in_id
 from streameval.events.batch import ColumnSet
@@ -290,7 +290,7 @@ class OpenTable(Generic[R]):
         self.buckets: dict[int, _Bucket[R]] = {}
         self.by = {key: Index() for key in keys}
         self.size = 0
-        self.first = NEVER
+        self.first = BEFORE_ALL
         self._prefix = prefix
         self._kind: type[R] = kind
         self._width = width
@@ -461,7 +461,7 @@ class OpenTable(Generic[R]):
             times = self.buckets[number].rows.times
             if (times <= until).any():
                 return int(times[times <= until].max())
-        return NEVER
+        return BEFORE_ALL
 
     def _times_in(self, begin: int, end: int) -> Iterator[tuple[int, IntArray]]:
         """Number and times of the buckets that overlap with [begin, end), ascending."""

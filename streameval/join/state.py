@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, Clock, Int64
+from streameval.engine.clock import BEFORE_ALL, Clock, Int64
 from streameval.engine.dead_letters import Identity
 from streameval.engine.partition import Applied, EventCounter, PartitionState, Progress, Tally
 from streameval.engine.windows.sections import Section
@@ -19,11 +19,11 @@ from streameval.events.ragged import IdColumn
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.attribution import LAYOUT, OutcomeCounts, Rules
 from streameval.join.interactions import InteractionColumns
-from streameval.join.joiner import AT_ONCE, Joiner
+from streameval.join.joiner import STEP_LIMIT, Joiner
 from streameval.join.logs import Log, Logs
 from streameval.statistics.relation import next_version
 
-PREFIX: Final = "~join"
+JOIN_PREFIX: Final = "~join"
 
 DecodedStream: TypeAlias = Decoded | InteractionColumns
 """Decoded impressions or interactions."""
@@ -55,7 +55,7 @@ class JoinedState(PartitionState):
         self.proposed_at: int | None = None
         self._join_version = next_version()
         self._advances = 0
-        self._goal = NEVER, NEVER
+        self._goal = BEFORE_ALL, BEFORE_ALL
         self._proposed: dict[int, int] = {}
         self._before = [OutcomeCounts() for _ in self.joiner.outcomes]
         self._refused: list[tuple[Identity, InvalidEvent]] = []
@@ -134,7 +134,7 @@ class JoinedState(PartitionState):
             RefusedRecordsError: more records wait than the limits allow.
         """
         if self.joiner.watermark >= self._goal[0]:
-            for stream, slices in self.logs.take(AT_ONCE).items():
+            for stream, slices in self.logs.take(STEP_LIMIT).items():
                 for part in slices:
                     future = 0 if part.future is None else len(part.future.indices)
                     tally = Tally(consumed=part.records, tombstones=part.tombstones, future=future)
@@ -197,7 +197,7 @@ class JoinedState(PartitionState):
     def sections(self) -> list[Section]:
         """The content as sections, sorted by name; finishes counting first."""
         self.finish()
-        join_section = Section(PREFIX, self._join_version, self._join_meta)
+        join_section = Section(JOIN_PREFIX, self._join_version, self._join_meta)
         sections = [join_section, *super().sections(), *self.joiner.sections()]
         return sorted(sections, key=lambda section: section.name)
 
@@ -210,13 +210,15 @@ class JoinedState(PartitionState):
         empty_unlike: bool = False,
     ) -> None:
         """Replace the content with the output of `sections`; see `PartitionState.restore`."""
-        join_parts = {name: content for name, content in parts.items() if name.startswith(PREFIX)}
+        join_parts = {
+            name: content for name, content in parts.items() if name.startswith(JOIN_PREFIX)
+        }
         counts = {name: parts[name] for name in parts.keys() - join_parts.keys()}
         super().restore(counts, earlier=earlier, unchanged=unchanged, empty_unlike=empty_unlike)
-        with damage_as_error(PREFIX):
-            state = msgspec.msgpack.decode(join_parts[PREFIX], type=dict[str, Any])
+        with damage_as_error(JOIN_PREFIX):
+            state = msgspec.msgpack.decode(join_parts[JOIN_PREFIX], type=dict[str, Any])
             if state.get("version") != LAYOUT:
-                raise StateVersionError(PREFIX, state.get("version"), LAYOUT)
+                raise StateVersionError(JOIN_PREFIX, state.get("version"), LAYOUT)
             self.logs.restore(state["logs"])
             self._advances = msgspec.convert(state["advances"], Int64)
             self._proposed = dict(msgspec.convert(state["proposed"], list[tuple[Int64, Int64]]))

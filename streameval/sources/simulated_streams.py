@@ -15,21 +15,21 @@ import msgspec
 import numpy as np
 
 from streameval.sources.settings import SimulatorOptions
-from streameval.sources.simulator import EPOCH, ITEMS, LENGTH, Record, records
+from streameval.sources.simulator import CATALOG_SIZE, LENGTH, SIMULATION_START, Record, records
 
-WINDOW: Final = 30 * 60_000
+SIMULATED_WINDOW: Final = 30 * 60_000
 """Longest time after a list for an interaction to count for it."""
 
 LATENESS: Final = 5 * 60_000
 """A record that is this much older than the newest one before it in its log is late."""
 
 GAINS: Final[Mapping[str, float]] = {"click": 1.0, "cart": 3.0, "purchase": 10.0}
-IGNORED: Final = "view"
+IGNORED_TYPE: Final = "view"
 
 _SEED: Final = 0x73747265616D73
 """Seed that differs from all block numbers, which seed the lists."""
 
-_BEGIN: Final = int(EPOCH.timestamp() * 1000)
+_BEGIN: Final = int(SIMULATION_START.timestamp() * 1000)
 _NAMES: Final = {"control": "a", "placebo": "a", "treatment": "b"}
 _TO_CART, _TO_PURCHASE = 0.4, 0.5
 _CLICK, _CART, _VIEW, _RETRY, _LATER = 60_000, 120_000, 10_000, 30_000, 300_000
@@ -163,7 +163,7 @@ def _path(random: _Random) -> Iterator[tuple[str, int]]:
 
 
 def _outside(random: _Random, impression: Impression) -> SimulatedInteraction:
-    while (item := f"item-{random.integers(ITEMS)}") in impression.recommendations:
+    while (item := f"item-{random.integers(CATALOG_SIZE)}") in impression.recommendations:
         pass
     return _interaction(impression, item, "click", _up_to(random, _DELAY))
 
@@ -175,12 +175,14 @@ def _orphan(random: _Random, impression: Impression, *, gone: bool) -> Simulated
             impression, request_id=f"{impression.request_id}-never-shown"
         )
         return _interaction(never, item, "click", _up_to(random, _CLICK))
-    return _interaction(impression, item, "purchase", WINDOW + 1 + _up_to(random, WINDOW))
+    return _interaction(
+        impression, item, "purchase", SIMULATED_WINDOW + 1 + _up_to(random, SIMULATED_WINDOW)
+    )
 
 
 def _view(random: _Random, impression: Impression) -> SimulatedInteraction:
     item = impression.recommendations[random.integers(LENGTH)]
-    return _interaction(impression, item, IGNORED, _up_to(random, _VIEW))
+    return _interaction(impression, item, IGNORED_TYPE, _up_to(random, _VIEW))
 
 
 def _interaction(impression: Impression, item: str, kind: str, after: int) -> SimulatedInteraction:

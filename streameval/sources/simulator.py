@@ -34,26 +34,26 @@ SimulatedVariant: TypeAlias = Literal["control", "placebo", "treatment"]
 
 VARIANTS: tuple[SimulatedVariant, ...] = ("control", "placebo", "treatment")
 COUNTRIES = ("DE", "FR", "GB", "US")
-ITEMS = 1200
+CATALOG_SIZE = 1200
 LENGTH = 20
-BLOCK = 1000
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+BLOCK_RECORDS = 1000
+SIMULATION_START = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = timedelta(milliseconds=10)
 
 _TOPIC = "simulator"
 _USERS = 2000
 _GENRES = 12
-_LIKED = 2 * ITEMS // _GENRES
+_LIKED = 2 * CATALOG_SIZE // _GENRES
 _CLICK_LIKED = 0.30
 _CLICK_OTHER = 0.03
 _ETA = 1.0
 _EXAMINED: NDArray[np.float64] = np.arange(1, LENGTH + 1, dtype=np.float64) ** -_ETA
 _ANYWHERE = np.full(LENGTH, 0.3)
 _SHARE_LIKED = np.stack([_ANYWHERE, _ANYWHERE, np.linspace(0.6, 0.0, LENGTH)])
-_RARITY = np.square(np.arange(ITEMS, dtype=np.float32) // _GENRES + 3.0)
+_RARITY = np.square(np.arange(CATALOG_SIZE, dtype=np.float32) // _GENRES + 3.0)
 _NUMBER_BITS = 11  # enough for an item's number
 _BEHIND = np.int64(1 << 62)  # above every key
-_NAMES = np.array([f"item-{number}" for number in range(ITEMS)], dtype=object)
+_NAMES = np.array([f"item-{number}" for number in range(CATALOG_SIZE)], dtype=object)
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -109,13 +109,19 @@ def block(seed: int, number: int) -> SimulatedBlock:
     """Records number * BLOCK to (number + 1) * BLOCK - 1; deterministic."""
     audience = _audience()
     random = np.random.default_rng([seed, number])
-    users = random.integers(_USERS, size=BLOCK)
-    liked = random.random((BLOCK, LENGTH)) < _SHARE_LIKED[audience.variants[users]]
+    users = random.integers(_USERS, size=BLOCK_RECORDS)
+    liked = random.random((BLOCK_RECORDS, LENGTH)) < _SHARE_LIKED[audience.variants[users]]
     items = _NAMES[_items(random, audience.dislikes[users], liked)]
-    click = random.random((BLOCK, LENGTH)) < _EXAMINED * np.where(liked, _CLICK_LIKED, _CLICK_OTHER)
+    click = random.random((BLOCK_RECORDS, LENGTH)) < _EXAMINED * np.where(
+        liked, _CLICK_LIKED, _CLICK_OTHER
+    )
     encode = msgspec.json.Encoder().encode
     records = zip(
-        range(number * BLOCK, (number + 1) * BLOCK), users.tolist(), items, click, strict=True
+        range(number * BLOCK_RECORDS, (number + 1) * BLOCK_RECORDS),
+        users.tolist(),
+        items,
+        click,
+        strict=True,
     )
     values = [
         encode(_record(seed, index, user, recommended, seen))
@@ -130,7 +136,7 @@ def _items(
     """Item numbers per record and rank: popularity-weighted draws of liked and other items."""
     keys = random.standard_exponential(dislikes.shape, dtype=np.float32) * _RARITY
     # The bits of non-negative floats sort like the floats; the item number breaks ties.
-    ranked = (keys.view(np.int32).astype(np.int64) << _NUMBER_BITS) | np.arange(ITEMS)
+    ranked = (keys.view(np.int32).astype(np.int64) << _NUMBER_BITS) | np.arange(CATALOG_SIZE)
     ranked[dislikes] |= _BEHIND
     kinds = np.split(np.partition(ranked, (LENGTH, _LIKED, _LIKED + LENGTH), axis=1), [_LIKED], 1)
     order = np.hstack([np.sort(kind[:, :LENGTH], axis=1) for kind in kinds])
@@ -146,7 +152,7 @@ def _record(
     audience = _audience()
     return Record(
         event_id=f"{seed}-{index}",
-        ts=EPOCH + index * STEP,
+        ts=SIMULATION_START + index * STEP,
         user=f"user-{user}",
         variant=VARIANTS[audience.variants[user]],
         country=COUNTRIES[audience.countries[user]],
@@ -161,7 +167,7 @@ def _audience() -> SimulatedAudience:
     hashes = np.array(list(map(int.from_bytes, digests)), dtype=np.int64)
     first = hashes // 8 % _GENRES
     second = (first + 1 + hashes // 128 % (_GENRES - 1)) % _GENRES
-    genres = np.arange(ITEMS) % _GENRES
+    genres = np.arange(CATALOG_SIZE) % _GENRES
     likes = (genres == first[:, None]) | (genres == second[:, None])
     return SimulatedAudience(hashes // 65536, hashes % 3, hashes // 2 % len(COUNTRIES), ~likes)
 
@@ -190,7 +196,7 @@ class SimulatorSource:
     gaps, and seeking costs nothing.
     """
 
-    name = f"simulated traffic (its days begin on {EPOCH:%Y-%m-%d})"
+    name = f"simulated traffic (its days begin on {SIMULATION_START:%Y-%m-%d})"
     cluster = _TOPIC
     budget = UNHURRIED
 
@@ -251,7 +257,10 @@ class SimulatorSource:
             due_at = self._opened_at + (self._next + 1 - self._first) / pace
             self._sleep(min(seconds, max(0.0, due_at - self._clock())))
         self._end = self._due()
-        start, stop = self._next, min(self._end, self._next - self._next % BLOCK + BLOCK)
+        start, stop = (
+            self._next,
+            min(self._end, self._next - self._next % BLOCK_RECORDS + BLOCK_RECORDS),
+        )
         if stop <= start:
             return ()
         self._next = stop
@@ -286,16 +295,16 @@ class SimulatorSource:
         limit = self._options.events
         pace = self._options.events_per_second
         if pace is None:
-            return self._next + BLOCK if limit is None else limit
+            return self._next + BLOCK_RECORDS if limit is None else limit
         due = self._first + int((self._clock() - self._opened_at) * pace)
         return due if limit is None else min(due, limit)
 
     def _batch(self, partition: Partition, start: int, stop: int) -> RecordBatch:
-        number = start // BLOCK
+        number = start // BLOCK_RECORDS
         if self._block is None or self._block[0] != number:
             self._block = (number, block(self._options.seed, number))
         values, hashes = self._block[1]
-        first = start % BLOCK
+        first = start % BLOCK_RECORDS
         of_partition = (
             hashes[first : first + stop - start] % len(self._partitions) == partition.number
         )
@@ -303,6 +312,6 @@ class SimulatorSource:
         return RecordBatch(
             partition=partition,
             values=[values[i] for i in within],
-            offsets=[number * BLOCK + i for i in within],
+            offsets=[number * BLOCK_RECORDS + i for i in within],
             next_offset=stop,
         )

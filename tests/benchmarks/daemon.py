@@ -22,7 +22,7 @@ from streameval.config.tables import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
 from streameval.decoding.fields import EventFields
 from streameval.sources.settings import KafkaOptions, SimulatorOptions
-from streameval.sources.simulator import ITEMS, records
+from streameval.sources.simulator import CATALOG_SIZE, records
 from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker
 from tests.benchmarks.timing import range_of
@@ -176,7 +176,7 @@ def _counted(source: KafkaOptions, folder: Path, case: Case) -> Cost:
     config = Config(
         metrics=[*case.metrics],
         labels=["variant", "country"],
-        catalog=ITEMS,
+        catalog=CATALOG_SIZE,
         event=EventFields(time="ts", time_unit="iso8601"),
         source=msgspec.structs.replace(source, group=name, kafka=client),
         windows=WindowsOptions(spans=["5m", "1h", "24h"]),

@@ -9,7 +9,7 @@ import msgspec
 from streameval.analyses.changes.analysis import CHANGES, section
 from streameval.analyses.changes.words import sentence
 from streameval.engine.analysis import Finding
-from streameval.exporters.page.charts import DAY, at_day
+from streameval.exporters.page.charts import DAY_SECONDS, at_day
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import State
@@ -25,7 +25,7 @@ def test_a_change_is_drawn_with_its_days_its_band_and_the_rollout() -> None:
     change = report.changes[1]
     assert change.since is not None
     assert [worse["title"], total["title"]] == ["ctr of b by day", "ctr by day"]
-    assert worse["span"] == [at_day(SINCE) - 1.5 * DAY, at_day(SINCE) + 1.5 * DAY]
+    assert worse["span"] == [at_day(SINCE) - 1.5 * DAY_SECONDS, at_day(SINCE) + 1.5 * DAY_SECONDS]
     assert worse["marks"] == [at_day(SINCE)]
     assert worse["note"] == "model 7 began on 3 Mar."
     assert worse["label"] == f"ctr of b by day: {sentence(change)}"

@@ -23,7 +23,7 @@ from streameval.events.errors import ConfigError, SourceError
 from streameval.events.printable import printable
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.page.templates import html_text, in_text
 from tests.cli.program import from_csv, in_a_terminal, json_lines, printed, run
 from tests.stores.drafts import draft
@@ -101,7 +101,7 @@ def test_no_page_has_a_character_that_controls_a_terminal_or_a_sentence(folder: 
     stored = newest_checkpoints([str(folder / "state")], print)
     config, ingest = restore(stored, None, print)
     snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
-    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    html = page(snapshot, daemon_state(snapshot, healthy=True), Selection())
     assert "new\\x1b[31m" in html
     # The value of an input is what the server gets.
     assert f'value="{escape(HOSTILE)}"' in html

@@ -15,7 +15,7 @@ import pytest
 
 from streameval import Accumulator, Columns, Event, Interaction
 from streameval.events import Combine, combine_gains, combine_interactions
-from streameval.events.columns import read
+from streameval.events.columns import read_columns
 from streameval.events.gains import reduce_gains
 from tests.columnar.forms import FORMS
 from tests.contract.laws import bits
@@ -133,4 +133,4 @@ def test_gains_and_types_are_those_of_events(ids: type[str | int], how: Combine)
         parts.update_many(Columns(**part, combine=how))
     assert one.read("value_per_list(type=buy)@2").value > 0
     assert bits(one) == bits(many) == bits(parts)
-    assert sum(isinstance(of, dict) for of in read(given).interactions) > 90
+    assert sum(isinstance(of, dict) for of in read_columns(given).interactions) > 90

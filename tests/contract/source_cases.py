@@ -16,7 +16,7 @@ import zstandard
 from streameval.events.records import Partition
 from streameval.sources.kinds import build
 from streameval.sources.settings import FilesOptions, SimulatorOptions, SourceOptions
-from streameval.sources.simulator import BLOCK, block
+from streameval.sources.simulator import BLOCK_RECORDS, block
 from streameval.sources.source import Source
 from streameval.testing.broker import Broker
 from tests.logs.group import Group, Log
@@ -96,7 +96,7 @@ def _simulator(events: int, *marks: pytest.MarkDecorator, **options: Any) -> Cas
         records: dict[Partition, list[tuple[int, bytes]]] = {
             Partition("simulator", number): [] for number in range(chosen.partitions)
         }
-        blocks = [block(chosen.seed, number) for number in range(-(-events // BLOCK))]
+        blocks = [block(chosen.seed, number) for number in range(-(-events // BLOCK_RECORDS))]
         everything = [pair for block in blocks for pair in zip(*block, strict=True)]
         for offset, (value, user) in enumerate(everything[:events]):
             partition = Partition("simulator", int(user) % chosen.partitions)

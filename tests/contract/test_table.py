@@ -16,7 +16,7 @@ from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.events import columns_of
-from streameval.events.columns import read
+from streameval.events.columns import read_columns
 from streameval.events.errors import DamagedStateError, UnlikeStateError
 from streameval.testing.laws import update
 from tests.contract import laws
@@ -124,7 +124,7 @@ def test_a_sample_stays_small_though_nobody_reads_it() -> None:
         items = np.arange(first, first + width**2 // 2).reshape(-1, width)
         none = np.full((len(items), 1), -1)
         table.ids = "integer"
-        table.count(read(Columns(recommendations=items, interactions=none)))
+        table.count(read_columns(Columns(recommendations=items, interactions=none)))
     rows = [each.size for one in table.statistics.values() for each in one.relations.values()]
     assert sum(rows) < 1.25 * 2**20
 

@@ -28,7 +28,7 @@ from streameval.daemon.assembly import Assembly, assemble
 from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Pulse
 from streameval.decoding.fields import EventFields
-from streameval.engine.ingest import AT_ONCE
+from streameval.engine.ingest import RECORDS_AT_ONCE
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import RefusedRecordsError, SourceError
@@ -154,18 +154,20 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
 
 def test_a_large_batch_is_counted_in_pieces_with_a_pulse_after_each() -> None:
     manual_time, beats = ManualTime(), list[int]()
-    script = Script(manual_time, [[HIT] * (3 * AT_ONCE + 1)])
+    script = Script(manual_time, [[HIT] * (3 * RECORDS_AT_ONCE + 1)])
     parts = assemble(CONFIG, {}, manual_time.clock, script)
     tally = parts.ingest.tally
     parts.pulse = Pulse(manual_time.read, lambda: beats.append(tally.consumed))
     loop_of(parts, manual_time).run(Countdown(2))
-    assert max(after - before for before, after in pairwise([0, *beats])) == AT_ONCE
-    assert tally.consumed == 3 * AT_ONCE + 1
+    assert max(after - before for before, after in pairwise([0, *beats])) == RECORDS_AT_ONCE
+    assert tally.consumed == 3 * RECORDS_AT_ONCE + 1
 
 
 def test_only_a_poll_with_few_records_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     manual_time, waited = ManualTime(), list[float]()
-    parts = assemble(CONFIG, {}, manual_time.clock, Script(manual_time, [[HIT] * AT_ONCE, [HIT]]))
+    parts = assemble(
+        CONFIG, {}, manual_time.clock, Script(manual_time, [[HIT] * RECORDS_AT_ONCE, [HIT]])
+    )
     monkeypatch.setattr(parts.owner, "waited", waited.append)
     loop_of(parts, manual_time).run(Countdown(3))
     assert waited == pytest.approx([0.2, 0.2])
@@ -188,7 +190,7 @@ class Logged(Script):
 
 
 def test_a_snapshot_has_no_half_counted_records() -> None:
-    lists = 5 * AT_ONCE
+    lists = 5 * RECORDS_AT_ONCE
     manual_time, published, beats = ManualTime(), list[Snapshot](), list[int]()
     values = [
         b'{"ts": %d, "request_id": "r%d", "recommendations": ["a"]}' % (number // 50, number)
@@ -207,7 +209,7 @@ def test_a_snapshot_has_no_half_counted_records() -> None:
     loop_of(parts, manual_time, published.append).run(Countdown(12))
     shown = {sum(line.reading.count for line in snapshot.series) for snapshot in published}
     assert shown == {0, lists}
-    assert max(after - before for before, after in pairwise(beats)) <= AT_ONCE
+    assert max(after - before for before, after in pairwise(beats)) <= RECORDS_AT_ONCE
 
 
 def test_a_join_that_fails_while_it_counts_closes_the_source() -> None:

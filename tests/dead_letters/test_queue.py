@@ -11,7 +11,7 @@ from streameval.checkpoints.dead_letters.queue import CHUNK, Queue
 from streameval.checkpoints.dead_letters.topic import HEADERS, dead_letter_of, headers_of
 from streameval.cli import dlq
 from streameval.config.tables import DeadLetterOptions
-from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
+from streameval.engine.dead_letters import FEWEST_IN_WINDOW, ORIGINAL, WINDOW, DeadLetter
 from streameval.events.errors import DeadLetterError
 from tests.dead_letters.places import FailingWriter, letter, letters
 from tests.house.checkout import ROOT
@@ -145,7 +145,7 @@ def test_the_documented_numbers_are_those_of_the_program() -> None:
     options = DeadLetterOptions()
     assert f"more than {options.max_run:,} invalid records in a row" in PAGE
     share = f"{100 * options.max_ratio:g} %"
-    among = f"of the last {WINDOW:,} records (at least {FEWEST:,})"
+    among = f"of the last {WINDOW:,} records (at least {FEWEST_IN_WINDOW:,})"
     assert f"more than {share} invalid {among}" in PAGE
     assert dlq.SAMPLES == 3
     assert "the last three records" in " ".join(PAGE.split())

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import streameval
-from streameval.building.hook import ABI, COMPILED, NPM
+from streameval.building.hook import ABI, COMPILED_MODULE, NPM
 from tests.deploy.examples import (
     DEPLOY,
     KUBERNETES,
@@ -270,7 +270,7 @@ def test_a_kernel_that_its_platform_would_not_load_is_refused(
     (wheel,) = dist.glob(f"*{damaged}.whl")
     (source,) = dist.glob(f"*{with_kernel_of or damaged}.whl")
     with zipfile.ZipFile(source) as archive:
-        kernel = bytearray(archive.read(COMPILED.as_posix()))
+        kernel = bytearray(archive.read(COMPILED_MODULE.as_posix()))
     if with_kernel_of is None:
         kernel[len(kernel) // 2] ^= 1
     with (
@@ -278,7 +278,9 @@ def test_a_kernel_that_its_platform_would_not_load_is_refused(
         zipfile.ZipFile(tmp_path / wheel.name, "w") as changed,
     ):
         for name in archive.namelist():
-            changed.writestr(name, kernel if name == COMPILED.as_posix() else archive.read(name))
+            changed.writestr(
+                name, kernel if name == COMPILED_MODULE.as_posix() else archive.read(name)
+            )
     tools = ("--no-project", "--with-requirements", GROUPS["wheels"])
     command = (of_the_environment("uv"), "run", "--quiet", *tools)
     done = finished([*command, "python", "-m", "tests.deploy.wheels", tmp_path], cwd=ROOT)

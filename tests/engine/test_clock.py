@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.engine.clock import (
+    BEFORE_ALL,
     MAX_AHEAD,
-    NEVER,
     VOTERS,
     Clock,
     ClockRule,
@@ -71,7 +71,7 @@ def test_a_clock_that_joins_events_when_a_vote_needs_them_has_the_state_of_one_t
     lazy, eager = (Clock(ClockRule(5, size)) for _ in range(2))
     for part in cut(log, ends):
         times = np.array(log[part], dtype=np.int64)
-        if not lazy.follow(times, voters[part], int(times.max(initial=NEVER))):
+        if not lazy.follow(times, voters[part], int(times.max(initial=BEFORE_ALL))):
             lazy.advance(times, voters[part])
         eager.advance(times, voters[part])
         assert lazy.now == eager.now
@@ -124,7 +124,7 @@ def test_a_confirmed_pane_keeps_no_event_that_was_refuted_before() -> None:
 def test_the_clock_of_few_events_is_provisional() -> None:
     clock = Clock()
     clock.advance(np.arange(VOTERS - 1) * SECOND)
-    assert (clock.now, clock.is_final, clock.latest) == (NEVER, False, (VOTERS - 2) * SECOND)
+    assert (clock.now, clock.is_final, clock.latest) == (BEFORE_ALL, False, (VOTERS - 2) * SECOND)
     assert provisional([], MAX_AHEAD) is None
 
 

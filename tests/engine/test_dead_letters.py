@@ -146,7 +146,7 @@ def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExcee
         if run > max_run:
             return LimitExceeded(invalid=run, of=run, limit=f"{max_run:,} in a row (max_run)")
         last = invalid[max(seen - module.WINDOW, 0) : seen]
-        if seen >= module.FEWEST and sum(last) > max_ratio * len(last):
+        if seen >= module.FEWEST_IN_WINDOW and sum(last) > max_ratio * len(last):
             limit = f"{100 * max_ratio:g} % (max_ratio)"
             return LimitExceeded(invalid=sum(last), of=len(last), limit=limit)
     return None
@@ -163,7 +163,7 @@ def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExcee
 def test_limits_match_their_definition_for_any_batches(
     batches: list[list[bool]], max_ratio: float, max_run: int
 ) -> None:
-    with patch.multiple(module, WINDOW=10, FEWEST=4):
+    with patch.multiple(module, WINDOW=10, FEWEST_IN_WINDOW=4):
         limits = Limits(max_ratio, max_run)
         limit_hit = None
         for batch in batches:

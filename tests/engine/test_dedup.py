@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.engine.clock import NEVER
+from streameval.engine.clock import BEFORE_ALL
 from streameval.engine.dedup import SeenIds
 from streameval.events.errors import DamagedStateError
 from tests.batches import content_of
@@ -21,7 +21,7 @@ events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40 * MINUT
 def judged(seen: SeenIds, rows: Sequence[tuple[str, int]], clock: int | None = None) -> list[bool]:
     """Whether ids are unseen, by a clock that accepts every event."""
     times = np.array([time for _, time in rows], dtype=np.int64)
-    clocks = np.maximum(np.maximum.accumulate(times), NEVER if clock is None else clock)
+    clocks = np.maximum(np.maximum.accumulate(times), BEFORE_ALL if clock is None else clock)
     unseen = seen.unseen([event_id for event_id, _ in rows], times, clocks)
     return [bool(is_new) for is_new in unseen]
 
@@ -83,7 +83,7 @@ def test_batches_make_no_difference(rows: list[tuple[str, int]], at: int) -> Non
 
 def test_ids_that_still_wait_are_restored_with_their_own_time() -> None:
     rows = [("a", 0), ("b", MINUTE), ("c", 60 * MINUTE)]
-    lasting, _ = remembering(rows, [NEVER, NEVER, 60 * MINUTE])
+    lasting, _ = remembering(rows, [BEFORE_ALL, BEFORE_ALL, 60 * MINUTE])
     restored = SeenIds(SPAN, patience=3)
     restored.restore(content(lasting), 60 * MINUTE)
     assert content(restored) == content(lasting)
@@ -97,7 +97,7 @@ def test_restored_ids_continue_as_if_never_saved(
     lasting, restored = SeenIds(SPAN, patience=1), SeenIds(SPAN, patience=1)
     judged(lasting, before)
     clock = clock_of(before)
-    restored.restore(content(lasting), NEVER if clock is None else clock)
+    restored.restore(content(lasting), BEFORE_ALL if clock is None else clock)
     assert content(restored) == content(lasting)
     assert judged(restored, after, clock) == judged(lasting, after, clock)
     assert content(restored) == content(lasting)

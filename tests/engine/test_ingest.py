@@ -143,7 +143,7 @@ def test_the_state_depends_on_the_log_alone_for_any_batches_and_pieces(
     if not values:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AT_ONCE", size)
+        patch.setattr(module, "RECORDS_AT_ONCE", size)
         split = fed(WINDOWS, values, ends)
     whole = fed(WINDOWS, values)
     assert parts(split) == parts(whole)

@@ -113,7 +113,7 @@ def test_a_whole_poll_gives_the_bytes_of_its_batches_one_by_one(
 ) -> None:
     together, alone = _Reader(of, together=True), _Reader(of, together=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AT_ONCE", size)
+        patch.setattr(module, "RECORDS_AT_ONCE", size)
         for place, poll in enumerate(polled):
             for reader in (together, alone):
                 reader.count(poll)

@@ -30,7 +30,7 @@ from streameval.events import Event
 from streameval.events.records import Partition
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
 from tests.batches import batch_of, content_of
@@ -280,7 +280,7 @@ def test_of_equal_quality_a_ranker_has_as_many_clicks_as_it_shares_items(
 def test_page_api_and_prometheus_say_the_overlap(ranked: Config) -> None:
     ingest = counted(ranked, events(400))
     snapshot = ingest_snapshot(ingest, labels=ranked.series_labels(), now=0.0)
-    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    html = page(snapshot, daemon_state(snapshot, healthy=True), Selection())
     assert SENTENCE.replace(" %", "\N{NO-BREAK SPACE}%") in html
     answer = json.loads(msgspec.json.encode(snapshot_answer(snapshot)))
     entries = answer["metrics"]

@@ -21,7 +21,7 @@ from streameval.events.records import Partition
 from streameval.exporters.operations import found_families
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.web import answers
 from streameval.sources.settings import SimulatorOptions
 from streameval.statistics.intervals import Intervals
@@ -150,7 +150,7 @@ def test_the_api_has_every_gap_with_its_values(snapshot: Snapshot) -> None:
 
 
 def test_the_page_shows_the_values_and_marks_the_worst(snapshot: Snapshot) -> None:
-    html = body(snapshot, state(snapshot, healthy=True), Selection())
+    html = body(snapshot, daemon_state(snapshot, healthy=True), Selection())
     part = html.partition('id="gaps"')[2].partition("</section>")[0]
     assert part.count(">the worst<") == 2, "fr of each variant"
     assert part.count("may be the worst") == 2 * 2, "both variants twice"
@@ -163,5 +163,5 @@ def test_a_page_without_gaps_has_an_empty_section() -> None:
     snapshot_ = ingest_snapshot(new_ingest(config), labels=config.labels, now=0.0)
     assert snapshot_.findings == ()
     assert 'aria-label="Gaps"></section>' in body(
-        snapshot_, state(snapshot_, healthy=True), Selection()
+        snapshot_, daemon_state(snapshot_, healthy=True), Selection()
     )

@@ -24,7 +24,7 @@ from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
 from tests.cli.program import run
@@ -90,7 +90,7 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     capture = SnapshotCapture(ingest.layout, source="", labels=labels, started_at=0.0)
     # Changes are read a few series at a time.
     *_, snapshot = (capture.take(ingest.copied(), 0.0, RuntimeStatus()) for _ in range(9))
-    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    html = page(snapshot, daemon_state(snapshot, healthy=True), Selection())
     return Stored(
         path / "state", snapshot, html, json.loads(msgspec.json.encode(snapshot_answer(snapshot)))
     )

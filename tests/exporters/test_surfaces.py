@@ -14,7 +14,7 @@ from streameval.evaluation.shell.terminal import drawn_text
 from streameval.exporters.page.definition import metric_summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.web.answers import snapshot_answer
 from tests.exporters.pictures import (
     STARTED,
@@ -52,7 +52,7 @@ def shown(snapshot: Snapshot) -> list[list[str]]:
 
 
 def html(snapshot: Snapshot, selection: Selection | None = None) -> str:
-    return page(snapshot, state(snapshot, healthy=True), selection or Selection())
+    return page(snapshot, daemon_state(snapshot, healthy=True), selection or Selection())
 
 
 def api(snapshot: Snapshot) -> Any:
@@ -145,10 +145,10 @@ def test_the_page_shows_the_share_of_invalid_records() -> None:
 def test_a_rejected_configuration_is_a_warning() -> None:
     bad = picture(state=health(web_config=WebConfigHealth(successful=False, at=1.0)))
     good = picture(state=health(web_config=WebConfigHealth(successful=True, at=1.0)))
-    assert state(bad, healthy=True).sentence.startswith(
+    assert daemon_state(bad, healthy=True).sentence.startswith(
         "Warning: the web configuration has a mistake"
     )
-    assert state(good, healthy=True).word == "Ready"
+    assert daemon_state(good, healthy=True).word == "Ready"
 
 
 def test_slices_are_columns_with_value_and_count_or_there_is_one_without_labels() -> None:

@@ -16,7 +16,7 @@ from streameval.events.printable import printable
 from streameval.exporters.page import document
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection, excerpt
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import CONTROL, TREATMENT, findings, gap_series, report, variant
 from tests.exporters.pictures import busy_health, charts, health, mean, picture, refused_value
@@ -69,7 +69,7 @@ def _everything(name: str) -> Snapshot:
 def test_no_name_makes_an_element_or_an_attribute(view: str) -> None:
     def drawn(name: str) -> list[str]:
         snapshot = _everything(name)
-        ready = state(snapshot, healthy=True)
+        ready = daemon_state(snapshot, healthy=True)
         return [
             page(snapshot, ready, Selection(view=view, value=name)),
             document(name, [(None, snapshot)]),

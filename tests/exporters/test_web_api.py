@@ -17,7 +17,7 @@ from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, Value
 from streameval.exporters.page.charts import Drawing, slices_now
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Excerpt, Selection
-from streameval.exporters.page.state import State, state
+from streameval.exporters.page.state import State, daemon_state
 from streameval.exporters.web.answers import SnapshotAnswer, snapshot_answer
 from streameval.exporters.web.api import Api
 from tests.exporters.changing import changes_report
@@ -98,7 +98,7 @@ def test_responses_match_the_description(site: Site, path: str, name: str) -> No
 
 def test_the_description_covers_every_path_and_attribute(site: Site) -> None:
     described = site.get("openapi.json").json()
-    api = Api(lambda: None, lambda now: state(now, healthy=True))
+    api = Api(lambda: None, lambda now: daemon_state(now, healthy=True))
     assert set(described["paths"]) == {route.path for route in api.routes()} - {
         "/",
         "/main",

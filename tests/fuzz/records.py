@@ -23,7 +23,7 @@ from streameval.events.errors import RefusedRecordsError
 from streameval.events.records import Partition
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
 from streameval.sources import protobuf
@@ -167,7 +167,7 @@ def _shown(config: Config, ingest: Ingest) -> None:
     snapshot = snapshots.take(ingest.copied(), 1.0, RuntimeStatus())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(snapshot_answer(snapshot))
-    page(snapshot, state(snapshot, healthy=True), Selection())
+    page(snapshot, daemon_state(snapshot, healthy=True), Selection())
 
 
 Scanned: TypeAlias = tuple[EventFields, Sequence[str], Sequence[bytes | None]]

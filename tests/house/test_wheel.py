@@ -19,9 +19,9 @@ import pytest
 
 from streameval.building.hook import (
     ABI,
-    COMPILED,
+    COMPILED_MODULE,
     FILES,
-    KERNEL,
+    KERNEL_VARIABLE,
     REQUIRED,
     SOURCES,
     BuildHook,
@@ -147,7 +147,7 @@ def test_a_source_distribution_contains_charts_and_their_lock_file(dist: Path) -
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"{CHARTS}/{name}" for name in FILES} <= names
     assert {"streameval/building/package-lock.json", *_SOURCES} <= names
-    assert str(COMPILED) not in names
+    assert str(COMPILED_MODULE) not in names
 
 
 @pytest.fixture
@@ -191,10 +191,10 @@ def test_a_pure_wheel_can_be_asked_for_and_has_no_charts_without_a_registry_of_n
     source: Path,
 ) -> None:
     shutil.rmtree(source / CHARTS)
-    refused, said = _built(source, **{KERNEL: "pure", REQUIRED: "required"})
+    refused, said = _built(source, **{KERNEL_VARIABLE: "pure", REQUIRED: "required"})
     assert refused is None
     assert "ChartsError" in said
-    wheel, said = _built(source, **{KERNEL: "pure"})
+    wheel, said = _built(source, **{KERNEL_VARIABLE: "pure"})
     (line,) = [line for line in said.splitlines() if "Without" in line]
     assert line.startswith("Without charts on the page")
     assert "ECONNREFUSED" in line
@@ -212,12 +212,12 @@ def test_with_a_c_compiler_the_wheel_has_a_kernel_for_every_later_python(
 ) -> None:
     if not wheel.name.endswith(f"-{ABI}-{sysconfig.get_platform().replace('-', '_')}.whl"):
         pytest.skip("no C compiler works here")
-    assert [name for name in _names(wheel) if name.endswith(".so")] == [str(COMPILED)]
+    assert [name for name in _names(wheel) if name.endswith(".so")] == [str(COMPILED_MODULE)]
     assert _python(installed, "-c", _WHICH).stdout == "True\n"
 
 
 def test_without_a_c_compiler_the_wheel_is_pure_and_the_build_says_so_once(source: Path) -> None:
-    refused, said = _built(source, CC="false", **{KERNEL: "required"})
+    refused, said = _built(source, CC="false", **{KERNEL_VARIABLE: "required"})
     assert refused is None
     assert "KernelError" in said
     wheel, said = _built(source, CC="false")
@@ -238,7 +238,7 @@ def test_without_a_c_compiler_the_wheel_is_pure_and_the_build_says_so_once(sourc
 def test_an_editable_install_compiles_into_the_checkout_and_leaves_no_older_kernel(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (source / COMPILED).write_text("of an older source")
+    (source / COMPILED_MODULE).write_text("of an older source")
     unused: Any = None
 
     def kernel(compiler: str | None) -> bytes | None:
@@ -248,7 +248,9 @@ def test_an_editable_install_compiles_into_the_checkout_and_leaves_no_older_kern
         hook = BuildHook(str(source), {}, *(unused, unused), str(source), "wheel")
         hook.initialize("editable", data)
         assert not data["force_include"]
-        return (source / COMPILED).read_bytes() if (source / COMPILED).exists() else None
+        return (
+            (source / COMPILED_MODULE).read_bytes() if (source / COMPILED_MODULE).exists() else None
+        )
 
     first = kernel(None)
     if first is None:

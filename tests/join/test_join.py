@@ -27,7 +27,7 @@ steps = st.lists(
 
 
 @pytest.fixture(
-    params=[2, pytest.param(joiner.AT_ONCE, marks=pytest.mark.nightly)],
+    params=[2, pytest.param(joiner.STEP_LIMIT, marks=pytest.mark.nightly)],
     ids="at most {} at once".format,
     autouse=True,
     scope="module",
@@ -36,7 +36,7 @@ def _at_once(request: pytest.FixtureRequest) -> Iterator[None]:
     """Large steps of work, and small ones, which leave work unfinished more often."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (joiner, state):
-            patch.setattr(module, "AT_ONCE", request.param)
+            patch.setattr(module, "STEP_LIMIT", request.param)
         patch.setattr(joiner, "MANY_LISTS", request.param)
         yield
 

@@ -27,12 +27,12 @@ from streameval.events.errors import (
     UnlikeStateError,
 )
 from streameval.events.records import Partition
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from streameval.join import open_records as module
 from streameval.join.attribution import LAYOUT, AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend, JoinStats
-from streameval.join.joiner import AT_ONCE
-from streameval.join.logs import MAX_AHEAD
+from streameval.join.joiner import STEP_LIMIT
+from streameval.join.logs import MAX_WAITING
 from streameval.join.state import JoinedState
 from streameval.sources.source import SourceStatus
 from tests.batches import batch_of
@@ -87,7 +87,7 @@ def versions(fed: Fed) -> dict[str, int]:
 
 def test_a_log_that_is_an_hour_ahead_is_backpressured() -> None:
     fed = fed_with()
-    lists = MAX_AHEAD + 100
+    lists = MAX_WAITING + 100
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number * 3_600 // lists, f"r{number}") for number in range(lists)])
     assert fed.state.backpressured == [SHOWN]
@@ -188,7 +188,7 @@ def test_a_join_without_a_timeout_says_for_which_log_it_waits_and_since_when(
     assert f"event=join_waits log={DONE} seconds=11 records=3 advice=" in line
     assert "idle_timeout in [attribution]" in line
     health = Health(consumed=2, valid=2, ready=True, join=driven.health())
-    sentence = state(picture(state=health), healthy=True).sentence
+    sentence = daemon_state(picture(state=health), healthy=True).sentence
     assert sentence.startswith(
         f"Ready: the join waits for newer records of {DONE} since 1970-01-01 00:16:40 UTC; "
     )
@@ -365,26 +365,26 @@ def counted_in_parts(fed: Fed) -> list[int]:
 
 
 def test_lists_that_close_at_the_same_time_are_counted_in_steps() -> None:
-    fed, lists = fed_with(), 3 * AT_ONCE + 10
+    fed, lists = fed_with(), 3 * STEP_LIMIT + 10
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number % 3, f"r{number}") for number in range(lists)])
     fed.state.end([SHOWN, DONE])
     parts = counted_in_parts(fed)
     assert fed.counted == lists
-    assert max(parts) <= 2 * AT_ONCE, "lists of the same time are in one step"
+    assert max(parts) <= 2 * STEP_LIMIT, "lists of the same time are in one step"
     assert sum(map(bool, parts)) == 3
 
 
-@pytest.mark.parametrize("clicks", [0, 2 * AT_ONCE])
+@pytest.mark.parametrize("clicks", [0, 2 * STEP_LIMIT])
 def test_lists_and_clicks_of_many_times_are_counted_in_small_steps(clicks: int) -> None:
-    fed, lists = fed_with(), 3 * AT_ONCE
+    fed, lists = fed_with(), 3 * STEP_LIMIT
     fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])
     fed.feed(DONE, [click(number // 400, f"r{number}") for number in range(clicks)])
     fed.state.end([SHOWN, DONE])
     parts = counted_in_parts(fed)
     assert fed.counted == lists
     assert fed.state.outcomes[1].counted == clicks
-    assert max(parts) <= AT_ONCE
+    assert max(parts) <= STEP_LIMIT
     assert len(parts) > 3
 
 
@@ -392,7 +392,7 @@ def test_sections_finish_counting_first() -> None:
     states = []
     for finish in (True, False):
         fed = fed_with()
-        fed.feed(SHOWN, [shown(number // 40, f"r{number}") for number in range(3 * AT_ONCE)])
+        fed.feed(SHOWN, [shown(number // 40, f"r{number}") for number in range(3 * STEP_LIMIT)])
         fed.state.end([SHOWN, DONE])
         fed.state.proceed()
         assert fed.state.unfinished

@@ -20,7 +20,7 @@ from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.settings import KafkaOptions, SimulatorOptions
-from streameval.sources.simulator import ITEMS, records
+from streameval.sources.simulator import CATALOG_SIZE, records
 from streameval.testing.broker import Broker
 from tests.chaos.check import digests
 from tests.kafka.members import reading, until
@@ -80,7 +80,7 @@ def _config(source: KafkaOptions, store: Path | None = None) -> Config:
     return Config(
         metrics=["ctr", "ndcg@10", "mrr", "item_coverage@10"],
         labels=["variant"],
-        catalog=ITEMS,
+        catalog=CATALOG_SIZE,
         event=EventFields(time="ts", time_unit="iso8601", event_id="event_id"),
         windows=WindowsOptions(spans=["5m", "1h"]),
         source=source,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streameval.building.hook import COMPILED, SOURCES, KernelError, compile_kernel
+from streameval.building.hook import COMPILED_MODULE, SOURCES, KernelError, compile_kernel
 from streameval.events import Matches
 from streameval.statistics import kernel as selected
 from streameval.statistics.kernel import pure
@@ -46,13 +46,13 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _compile(folder: Path, flags: str) -> Path:
     try:
-        compile_kernel(ROOT / SOURCES, folder / COMPILED.name)
+        compile_kernel(ROOT / SOURCES, folder / COMPILED_MODULE.name)
     except KernelError as error:
         pytest.skip(f"no C compiler works here: {error}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CFLAGS", flags)
-        compile_kernel(ROOT / SOURCES, folder / COMPILED.name)
-    return folder / COMPILED.name
+        compile_kernel(ROOT / SOURCES, folder / COMPILED_MODULE.name)
+    return folder / COMPILED_MODULE.name
 
 
 @pytest.fixture(scope="session")

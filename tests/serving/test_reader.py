@@ -16,7 +16,7 @@ from streameval.engine.snapshot import Health
 from streameval.events.records import Partition
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
-from streameval.exporters.page.state import state
+from streameval.exporters.page.state import daemon_state
 from tests.serving.replicas import (
     CONFIG,
     PARTITIONS,
@@ -83,5 +83,5 @@ def test_the_page_of_a_reader_that_can_show_nothing_says_why(tmp_path: Path) -> 
     stored = reader.stored({})
     status = RuntimeStatus(health=Health(ready=False), stored=stored)
     snapshot = Looking(other).take(reader.copied(), reader.ingest.layout, status)
-    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    html = page(snapshot, daemon_state(snapshot, healthy=True), Selection())
     assert html.count("→ 7") == PARTITIONS

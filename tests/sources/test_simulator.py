@@ -15,10 +15,10 @@ import pytest
 from streameval.events.records import Partition
 from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulator import (
-    BLOCK,
-    EPOCH,
-    ITEMS,
+    BLOCK_RECORDS,
+    CATALOG_SIZE,
     LENGTH,
+    SIMULATION_START,
     STEP,
     VARIANTS,
     SimulatedVariant,
@@ -94,10 +94,10 @@ def test_lists_are_whole_and_popular_items_are_shown_more() -> None:
     ]
     assert all(len(set(shown)) == LENGTH for shown in lists)
     shown = [item for items in lists for item in items]
-    item_names = {f"item-{number}" for number in range(ITEMS)}
+    item_names = {f"item-{number}" for number in range(CATALOG_SIZE)}
     assert set(shown) <= item_names
-    assert len(set(shown)) > 0.99 * ITEMS
-    assert shown.count("item-0") > 2 * shown.count(f"item-{ITEMS - 1}")
+    assert len(set(shown)) > 0.99 * CATALOG_SIZE
+    assert shown.count("item-0") > 2 * shown.count(f"item-{CATALOG_SIZE - 1}")
 
 
 def test_a_record_has_readable_fields() -> None:
@@ -105,35 +105,38 @@ def test_a_record_has_readable_fields() -> None:
     assert [*first][:5] == ["event_id", "ts", "user", "variant", "country"]
     assert [*first][5:] == ["recommendations", "interactions"]
     assert first["event_id"] == "4-0"
-    assert datetime.fromisoformat(first["ts"]) == EPOCH
+    assert datetime.fromisoformat(first["ts"]) == SIMULATION_START
     assert set(first["interactions"]) <= set(first["recommendations"])
 
 
 def test_event_time_takes_equal_steps() -> None:
     times = [
         datetime.fromisoformat(msgspec.json.decode(value)["ts"])
-        for value in records(SimulatorOptions(events=BLOCK + 5))
+        for value in records(SimulatorOptions(events=BLOCK_RECORDS + 5))
     ]
     assert {after - before for before, after in itertools.pairwise(times)} == {STEP}
     assert timedelta(milliseconds=10) == STEP
 
 
 def test_a_limit_only_truncates() -> None:
-    long = list(records(SimulatorOptions(seed=2, events=2 * BLOCK + 1)))
-    assert list(records(SimulatorOptions(seed=2, events=BLOCK - 1))) == long[: BLOCK - 1]
-    assert len(set(long)) == 2 * BLOCK + 1
+    long = list(records(SimulatorOptions(seed=2, events=2 * BLOCK_RECORDS + 1)))
+    assert (
+        list(records(SimulatorOptions(seed=2, events=BLOCK_RECORDS - 1)))
+        == long[: BLOCK_RECORDS - 1]
+    )
+    assert len(set(long)) == 2 * BLOCK_RECORDS + 1
     assert not list(records(SimulatorOptions(events=0)))
 
 
-@pytest.mark.parametrize("offset", [BLOCK - 1, BLOCK])
+@pytest.mark.parametrize("offset", [BLOCK_RECORDS - 1, BLOCK_RECORDS])
 def test_any_offset_has_the_same_bytes_each_time(offset: int) -> None:
     source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
     source.open(Positions({Partition("simulator", 0): offset}))
     values: list[bytes | None] = []
-    while len(values) < BLOCK:
+    while len(values) < BLOCK_RECORDS:
         values += [value for batch in source.poll(0) for value in batch.values]
-    expected = itertools.islice(records(SimulatorOptions(seed=9)), offset, offset + BLOCK)
-    assert values[:BLOCK] == list(expected)
+    expected = itertools.islice(records(SimulatorOptions(seed=9)), offset, offset + BLOCK_RECORDS)
+    assert values[:BLOCK_RECORDS] == list(expected)
 
 
 class _Time:
@@ -176,7 +179,7 @@ def test_records_that_become_due_between_polls_are_not_behind() -> None:
         assert first.next_offset == second.next_offset
         behind.append(source.status.ends[first.partition] - first.next_offset)
     # A consumer that is slower than the pace still sees by how much.
-    assert behind == [2550 - BLOCK, 2600 - 2 * BLOCK, 0]
+    assert behind == [2550 - BLOCK_RECORDS, 2600 - 2 * BLOCK_RECORDS, 0]
 
 
 def test_a_poll_waits_for_the_next_record_within_its_limit() -> None:
@@ -194,12 +197,12 @@ def test_overdue_records_are_delivered_in_blocks() -> None:
     source = SimulatorSource(SimulatorOptions(events_per_second=100), time, time.sleep)
     source.open(Positions())
     time.now += 25.5
-    assert [_count(source) for _ in range(4)] == [BLOCK, BLOCK, 550, 0]
+    assert [_count(source) for _ in range(4)] == [BLOCK_RECORDS, BLOCK_RECORDS, 550, 0]
 
 
 def test_endless_traffic_without_a_pace_has_no_known_end() -> None:
     source = SimulatorSource(SimulatorOptions())
     source.open(Positions())
     assert source.status.ends == {}
-    assert _count(source) == BLOCK
+    assert _count(source) == BLOCK_RECORDS
     assert not source.status.finished

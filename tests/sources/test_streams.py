@@ -15,7 +15,7 @@ from streameval.sources.settings import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
     LATENESS,
-    WINDOW,
+    SIMULATED_WINDOW,
     Impression,
     SimulatedInteraction,
     Streams,
@@ -59,7 +59,7 @@ def truth(streams: Streams) -> Truth:
     case = Case(
         streams=[[[_record(record) for record in log]] for log in streams],
         key="request_id",
-        window=WINDOW,
+        window=SIMULATED_WINDOW,
         lateness=LATENESS,
         combine="sum",
         per_variant=False,
@@ -160,12 +160,15 @@ def test_purchases_come_late_and_within_the_window_but_for_orphans() -> None:
         for interaction in done
         if interaction not in never
     ]
-    after = [delay for _, delay in delays_by_type if delay > WINDOW]
+    after = [delay for _, delay in delays_by_type if delay > SIMULATED_WINDOW]
     assert min(len(never), len(after)) > 5
     delays = {
-        name: [d for kind, d in delays_by_type if kind == name and d <= WINDOW] for name in GAINS
+        name: [d for kind, d in delays_by_type if kind == name and d <= SIMULATED_WINDOW]
+        for name in GAINS
     }
-    assert all(0 <= delay <= 1_500_000 < WINDOW for some in delays.values() for delay in some)
+    assert all(
+        0 <= delay <= 1_500_000 < SIMULATED_WINDOW for some in delays.values() for delay in some
+    )
     assert min(delays["click"]) < 5_000
     assert max(delays["purchase"]) > 1_200_000
     assert len(delays["click"]) > len(delays["cart"]) > len(delays["purchase"]) > 50

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.table import Table
-from streameval.engine.clock import NEVER
+from streameval.engine.clock import BEFORE_ALL
 from streameval.engine.windows.family import Counting, Family, FamilySpec, LoggedEvents
 from streameval.engine.windows.labels import FoldingOptions, Labels
 from streameval.engine.windows.times import HOUR, SECOND, Windowing, assign_panes
@@ -88,7 +88,7 @@ class Log:
         if part:
             happened = np.array([time for time, _ in part])
             clocks = np.maximum(
-                np.maximum.accumulate(happened), NEVER if self.clock is None else self.clock
+                np.maximum.accumulate(happened), BEFORE_ALL if self.clock is None else self.clock
             )
             starts, _ = assign_panes(happened, clocks, TIMES)
             self.clock = int(clocks[-1])

@@ -20,7 +20,7 @@ from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
 
-LATEST: Final = 28
+LATEST_DAYS: Final = 28
 """Days on which a change may have begun; the last of them is the day of the look."""
 
 FEWEST_WEEKLY_CHANGES: Final = 14
@@ -168,7 +168,7 @@ class Shifts:
     @property
     def start(self) -> int:
         """The first of the latest days that has days before it to be compared with."""
-        return max(self.days - LATEST, *(index + 1 for index in self._breaks), 1)
+        return max(self.days - LATEST_DAYS, *(index + 1 for index in self._breaks), 1)
 
     @property
     def is_long(self) -> bool:

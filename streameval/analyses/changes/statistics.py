@@ -29,7 +29,14 @@ from streameval.analyses.changes.report import (
     PastChange,
     Rollout,
 )
-from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
+from streameval.analyses.changes.shifts import (
+    LATEST_DAYS,
+    DailySums,
+    DaySpan,
+    Shift,
+    Shifts,
+    first_day,
+)
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import NOT_VALUES
@@ -51,7 +58,7 @@ from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
 DAYS_IN_REPORT: Final = 63
 """Days of `Change.days`."""
 
-_SUSPECT: Final = float(LATEST)
+_SUSPECT: Final = float(LATEST_DAYS)
 """Weight of a day on which a rollout began."""
 
 _CERTAIN: Final = 0.95
@@ -163,7 +170,7 @@ def look(
     if series.slice in NOT_VALUES:
         return seen._replace(unjudged=(ChangeVerdict.TOO_FEW_USERS, "values that are not a slice"))
     traffic = series.traffic
-    compared = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
+    compared = (traffic.days <= until) & (traffic.days > until - 2 * LATEST_DAYS)
     lists, nameless = traffic.list_counts[compared].sum(), traffic.nameless[compared].sum()
     if float(nameless) / max(float(lists), 1.0) > MOST_ANONYMOUS:
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
@@ -282,7 +289,7 @@ class _Bets(NamedTuple):
         for span, pulse in zip(spans, series.between(spans), strict=True):
             if pulse is not None and pulse.is_usable:
                 log = self._of(pulse, math.copysign(1.0, pulse.effect))
-                if log >= math.log(LATEST / self.alpha):
+                if log >= math.log(LATEST_DAYS / self.alpha):
                     sure.append((log, span, pulse))
         sure.sort(key=lambda candidate: (-candidate[0], candidate[1]))
         tails = series.between([span._replace(start=span.stop, stop=stop) for _, span, _ in sure])
@@ -294,7 +301,7 @@ class _Bets(NamedTuple):
             lasting = self._z(step, sign) if sign * step.effect > 0 else 0.0
             if abs(tail.effect) + _BAND * tail.error <= abs(pulse.effect) / 2.0 and (
                 self._z(pulse, sign) ** 2 - lasting**2
-            ) / 2.0 >= math.log(LATEST):
+            ) / 2.0 >= math.log(LATEST_DAYS):
                 return pulse, series.first + span.stop - 1
         return None
 
@@ -337,7 +344,9 @@ class _Bets(NamedTuple):
                 near = middle
         if shift.fell:
             return -1.0, math.expm1(-near)
-        half = half_width(shift.error, shift.freedom, _MISSED / LATEST, "anytime", self.precision)
+        half = half_width(
+            shift.error, shift.freedom, _MISSED / LATEST_DAYS, "anytime", self.precision
+        )
         low, high = sorted((sign * near, shift.effect + sign * half))
         return math.expm1(low), math.expm1(min(high, 700.0))
 
@@ -366,7 +375,7 @@ def _judge(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
 def _judge_once(seen: Look, bets: _Bets) -> Change:
     series, once_in = seen.series, float(bets.settings.days)
     lists = series.traffic.by_day
-    days = range(seen.until - 7, seen.until - LATEST - 1, -7)
+    days = range(seen.until - 7, seen.until - LATEST_DAYS - 1, -7)
     usual = [lists[day] for day in days if lists.get(day)][:REFERENCE_WEEKS]
     fields: dict[str, Any] = {
         "metric": series.metric,

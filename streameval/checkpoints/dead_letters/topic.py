@@ -31,19 +31,20 @@ from streameval.sources.kafka.kafka_python import close_producer
 from streameval.sources.settings import EARLIEST, LATEST
 from streameval.sources.topics import Message, records_between, send
 
-PREFIX: Final = "streameval.dlq."
+HEADER_PREFIX: Final = "streameval.dlq."
 
 HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        f"{PREFIX}topic": "topic of the record",
-        f"{PREFIX}partition": "its partition",
-        f"{PREFIX}offset": "its offset there",
-        f"{PREFIX}timestamp": "its timestamp, milliseconds since the epoch; absent if unknown",
-        f"{PREFIX}size": "bytes of its value, if this letter is truncated; else absent",
-        f"{PREFIX}stage": "`decode`: unreadable bytes; `validate`: not a valid event; "
+        f"{HEADER_PREFIX}topic": "topic of the record",
+        f"{HEADER_PREFIX}partition": "its partition",
+        f"{HEADER_PREFIX}offset": "its offset there",
+        f"{HEADER_PREFIX}timestamp": "its timestamp, milliseconds since the epoch; "
+        "absent if unknown",
+        f"{HEADER_PREFIX}size": "bytes of its value, if this letter is truncated; else absent",
+        f"{HEADER_PREFIX}stage": "`decode`: unreadable bytes; `validate`: not a valid event; "
         "`process`: a later step failed",
-        f"{PREFIX}reason": "one of the [reasons](#reasons)",
-        f"{PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
+        f"{HEADER_PREFIX}reason": "one of the [reasons](#reasons)",
+        f"{HEADER_PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
     }
 )
 """Name of each added header, in order -> its content, UTF-8 text."""
@@ -238,7 +239,7 @@ def dead_letter_of(
         if at and headers[at - 1][0] == name:
             at -= 1
             text = headers[at][1] or b""
-            fields[name.removeprefix(PREFIX)] = text.decode("utf-8", "replace")
+            fields[name.removeprefix(HEADER_PREFIX)] = text.decode("utf-8", "replace")
     try:
         facts = msgspec.convert(fields, _Facts, strict=False)
     except msgspec.ValidationError:

@@ -24,7 +24,7 @@ _DASHES: Final = ((), (9, 5), (2, 4), (10, 4, 2, 4))
 _STROKES: Final = 8
 """Lines that look unlike: of so many colours, each with one of the dashes."""
 
-DAY: Final = 86_400.0
+DAY_SECONDS: Final = 86_400.0
 """Seconds."""
 
 _RECENT: Final = 30
@@ -85,10 +85,10 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def table(self) -> TextTable[float]:
         """The newest values of the lines, by time."""
         times = sorted({at for entry in self.lines for at, _ in entry.points}, reverse=True)
-        by_day = all(at % DAY == 0 for at in times)
+        by_day = all(at % DAY_SECONDS == 0 for at in times)
         first: TextColumn[float] = TextColumn("time", moment)
         if by_day:
-            first = TextColumn("day", lambda at: date_of(int(at // DAY)).isoformat())
+            first = TextColumn("day", lambda at: date_of(int(at // DAY_SECONDS)).isoformat())
         columns = [
             TextColumn(entry.name, partial(_cell, dict(entry.points)), "right", is_data=True)
             for entry in self.lines
@@ -98,7 +98,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def at_day(day: date) -> float:
     """The time of a day, for points of lines."""
-    return DAY * number_of_day(day)
+    return DAY_SECONDS * number_of_day(day)
 
 
 def chart_line(name: str, index: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:

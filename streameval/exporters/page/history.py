@@ -15,7 +15,7 @@ from streameval.engine.windows.times import FINE, HOUR, SECOND
 PANE: Final = "pane"
 """The parameter `window` for single panes."""
 
-LONGEST: Final = 400
+MOST_POINTS: Final = 400
 """Most points of one series; the newest are returned."""
 
 Point: TypeAlias = tuple[float, float | None, int | None]
@@ -95,7 +95,7 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
         series=[
             HistorySeries(
                 labels=snapshot.labels_of(entry),
-                points=_points(snapshot, entry, window)[-LONGEST:],
+                points=_points(snapshot, entry, window)[-MOST_POINTS:],
             )
             for entry in of_window
         ],

@@ -13,7 +13,14 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import PartitionHealth, Snapshot, StoredPartition
 from streameval.engine.windows.times import SECOND
-from streameval.exporters.page.charts import DAY, ChartLine, Drawing, chart_line, drawing, drawings
+from streameval.exporters.page.charts import (
+    DAY_SECONDS,
+    ChartLine,
+    Drawing,
+    chart_line,
+    drawing,
+    drawings,
+)
 from streameval.exporters.page.definition import definition
 from streameval.exporters.page.selection import (
     Excerpt,
@@ -180,7 +187,7 @@ def _count(count: int | None) -> str:
 def _when(seconds: float, now: float) -> str:
     """An age for live data; a date for old events."""
     age = now - seconds
-    return f"{span(age)} ago" if age < DAY else moment(seconds)
+    return f"{span(age)} ago" if age < DAY_SECONDS else moment(seconds)
 
 
 def _alone(part: Excerpt) -> dict[str, Any]:

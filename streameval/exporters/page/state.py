@@ -34,7 +34,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.word}: {self.why.rstrip('.')}."
 
 
-def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
+def daemon_state(snapshot: Snapshot | None, *, healthy: bool) -> State:
     """The state of the daemon, from its last snapshot."""
     if not healthy:
         return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")

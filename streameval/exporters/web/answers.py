@@ -12,7 +12,7 @@ from streameval.catalogue.reading import Reading
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot, StoredPartition
 from streameval.exporters.page.definition import MetricDefinition, definition
-from streameval.exporters.page.state import State, state
+from streameval.exporters.page.state import State, daemon_state
 from streameval.exporters.view import Variants, comparison, differences
 from streameval.statistics.kernel import KERNEL
 
@@ -107,7 +107,7 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
         taken_at=snapshot.taken_at,
         version=snapshot.version,
         kernel=KERNEL,
-        state=status or state(snapshot, healthy=True),
+        state=status or daemon_state(snapshot, healthy=True),
         families=snapshot.families,
         comparison=comparison(snapshot),
         stored_at=snapshot.stored_at,

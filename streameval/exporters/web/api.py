@@ -25,7 +25,7 @@ from streameval.exporters.page.state import State
 from streameval.exporters.prometheus import compress
 from streameval.exporters.view import span
 from streameval.exporters.web.answers import definitions, snapshot_answer
-from streameval.exporters.web.openapi import PARAMETERS, description
+from streameval.exporters.web.openapi import PARAMETER_TEXTS, description
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 
 _COMPRESSED: Final = 1_000
@@ -179,7 +179,7 @@ class Api:
 
 def _with_known_parameters(name: str, answer: Handler, request: Request) -> Response:
     """The answer, unless the request has a parameter that its description does not have."""
-    parameters = PARAMETERS.get(name, {})
+    parameters = PARAMETER_TEXTS.get(name, {})
     for parameter in request.query_params:
         if parameter not in parameters:
             takes = f"takes {', '.join(parameters)}" if parameters else "takes no parameters"

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.page.state import State, state
+from streameval.exporters.page.state import State, daemon_state
 from streameval.exporters.prometheus import (
     CONTENT_TYPE,
     OPENMETRICS,
@@ -78,7 +78,7 @@ def application(
     security = security or Security()
 
     def state_of(snapshot: Snapshot | None) -> State:
-        return state(snapshot, healthy=healthy())
+        return daemon_state(snapshot, healthy=healthy())
 
     def metrics(request: Request) -> Response:
         openmetrics = prefers_openmetrics(request.headers.get("accept", ""))

@@ -18,7 +18,7 @@ _ABOUT: Final = (
     "Online values of a recommender's metrics, and the health of the pipeline. All requests use "
     "GET; numbers are exact doubles."
 )
-PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
+PARAMETER_TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "history": {
         "metric": "Text of a metric as in /api/v1/metrics.",
         "window": (
@@ -103,7 +103,7 @@ def attribute_texts(struct: type) -> dict[str, str]:
 
 def _operation(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The GET of one path, whose answer has this schema."""
-    texts = dict(_REFUSALS) | ({"404": _UNKNOWN} if name in PARAMETERS else {})
+    texts = dict(_REFUSALS) | ({"404": _UNKNOWN} if name in PARAMETER_TEXTS else {})
     responses: dict[str, Any] = {
         "200": {
             "description": "As of the last snapshot.",
@@ -119,7 +119,7 @@ def _operation(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any
     responses["401"]["headers"] = {"WWW-Authenticate": challenge}
     parameters = [
         {"name": parameter, "in": "query", "required": not index, "description": text} | _STRING
-        for index, (parameter, text) in enumerate(PARAMETERS.get(name, {}).items())
+        for index, (parameter, text) in enumerate(PARAMETER_TEXTS.get(name, {}).items())
     ]
     return {"summary": summary, "parameters": parameters, "responses": responses}
 

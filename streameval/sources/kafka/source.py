@@ -59,7 +59,7 @@ _BUDGET_SHARE: Final = 0.2
 _JOIN_SECONDS: Final = 10.0
 """Seconds after which joining the group is reported as a problem; usually it takes at most 3."""
 
-STALL_SECONDS: Final = 60.0
+RESTART_SECONDS: Final = 60.0
 """Without progress for so long, although records wait, the client is restarted: brokers answer
 within 30 s, and a fetch that is slower has failed."""
 
@@ -91,7 +91,7 @@ class KafkaSource:
         *,
         shared: bool,
         schemas: Schemas | None = None,
-        stall_seconds: float = STALL_SECONDS,
+        stall_seconds: float = RESTART_SECONDS,
     ) -> None:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
