@@ -32,14 +32,13 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.errors import (
-    StateVersionError,
     SuspiciousEventsWarning,
-    UnlikeStateError,
 )
 from streameval.events.extras import LazyModule
 from streameval.events.forks import forkable_lock
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
+from streameval.events.saved_states import unknown_version, unlike
 from streameval.statistics.intervals import (
     Audience,
     GroupSums,
@@ -425,7 +424,7 @@ class Accumulator:
             UnlikeStateError: its metrics, depth, caps, catalogue or kind of ids differ.
         """
         if not isinstance(other, Accumulator):
-            raise UnlikeStateError("classes", "Accumulator", type(other).__name__)
+            raise unlike("classes", "Accumulator", type(other).__name__)
         if self.context is not other.context:
             check_same_inputs(self.context.identity, other.context.identity)
         # Hold only one lock at a time: two threads that merge crosswise would deadlock.
@@ -551,7 +550,7 @@ class Accumulator:
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         if made.get("version") != codec.STATE_VERSION:
-            raise StateVersionError("accumulator", made.get("version"), codec.STATE_VERSION)
+            raise unknown_version("accumulator", made.get("version"), codec.STATE_VERSION)
         (depth, max_items), intervals = made["limits"], made["intervals"]
         groups = intervals.groups if intervals else 0
         plan = make_plan(

@@ -20,13 +20,8 @@ from streameval.accumulator.inputs import (
 )
 from streameval.accumulator.kinds.spec import StatisticSpec
 from streameval.catalogue.context import TIME_ZONE, Context
-from streameval.events.errors import (
-    DamagedStateError,
-    StateVersionError,
-    UnlikeStateError,
-    damage_as_error,
-)
 from streameval.events.ids import IdKind
+from streameval.events.saved_states import damage_as_error, damaged, unknown_version, unlike
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
@@ -102,7 +97,7 @@ def restore_content(
     version, *rest = decode(data, type=list[msgspec.Raw])
     version_read = decode(version)
     if version_read != STATE_VERSION:
-        raise StateVersionError(_WHAT, version_read, STATE_VERSION)
+        raise unknown_version(_WHAT, version_read, STATE_VERSION)
     ids, lists, names, entries = rest
     kind = one_kind("ids", content.ids, decode(ids, type=IdKind | None))
     codes = decode_names(content.items, decode(names, type=SavedItems))
@@ -116,16 +111,16 @@ def restore_content(
             continue
         entry = decode(entries_by_name[name], type=_Entry)
         inputs = spec.inputs(content.context)
-        unlike = spec.unlike(inputs, entry.inputs)
-        if unlike and not empty_unlike:
+        differing = spec.unlike(inputs, entry.inputs)
+        if differing and not empty_unlike:
             zones = [of.get(TIME_ZONE, "UTC") for of in (inputs, entry.inputs)]
             if zones[0] != zones[1]:
-                raise UnlikeInputsError(f"time zone of {name}", *zones)
-            raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
-        missing |= spec.missing(entry.inputs, unlike)
-        if name not in unlike:
+                raise unlike(f"time zone of {name}", zones[0], zones[1], UnlikeInputsError)
+            raise unlike(f"inputs of {name}", inputs, entry.inputs, UnlikeInputsError)
+        missing |= spec.missing(entry.inputs, differing)
+        if name not in differing:
             texts = [text for text in entry.inputs if text != TIME_ZONE]
-            statistic.restore(entry.relations, cells, codes, texts, unlike)
+            statistic.restore(entry.relations, cells, codes, texts, differing)
         for of, found in entry.digests.items():
             digests[of] = digests.get(of, frozenset()) | frozenset(found)
     return kind, events, frozenset(missing), digests
@@ -154,14 +149,14 @@ def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: 
         DamagedStateError: it is damaged.
     """
     if not isinstance(state, Mapping):
-        raise DamagedStateError("accumulator", f"{state!r:.80} is not a state_dict")
+        raise damaged("accumulator", f"{state!r:.80} is not a state_dict")
     if state.get("version") != STATE_VERSION:
-        raise StateVersionError("accumulator", state.get("version"), STATE_VERSION)
+        raise unknown_version("accumulator", state.get("version"), STATE_VERSION)
     check_same_inputs(inputs, state.get("inputs"))
     if state.get("statistics") != statistics:
-        raise UnlikeStateError("statistics", statistics, state.get("statistics"))
+        raise unlike("statistics", statistics, state.get("statistics"))
     with damage_as_error(_WHAT):
         content = b64decode(state["content"], validate=True)
     if state.get("crc") != crc32(content):
-        raise DamagedStateError("accumulator", "its CRC-32 differs")
+        raise damaged("accumulator", "its CRC-32 differs")
     return content

@@ -15,14 +15,10 @@ from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import AMONG, BY, Empty, parameter_error
 from streameval.events import Event
-from streameval.events.errors import (
-    MissingInputError,
-    OwnMetricError,
-    StreamevalError,
-    nearest,
-)
+from streameval.events.errors import MissingInputError, OwnMetricError, StreamevalError
 from streameval.events.event import gains_of_type
 from streameval.events.previews import are_hidden, describe_error, preview
+from streameval.events.spelling import nearest
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells
@@ -73,7 +69,7 @@ def check_inputs(metric: Metric, context: Context) -> None:
         if context.named(name) is None:
             if name.startswith(ATTRIBUTES):
                 raise _missing_attribute(metric, name.removeprefix(ATTRIBUTES), context)
-            raise MissingInputError(metric.text, *_NEEDS[name])
+            raise _missing_input(metric, *_NEEDS[name])
     attributes = dict(context.attributes)
     attribute = attributes.get(metric.attribute or "")
     if attribute is not None and metric.definition.reads == "placements":
@@ -98,8 +94,18 @@ def _missing_attribute(metric: Metric, name: str, context: Context) -> MissingIn
     existing = [other for other, _ in context.attributes]
     names = ", ".join(dict.fromkeys((*nearest(name, existing), *existing)))
     what = f"the attribute {name!r} of items" + (f", and there is {names}" * bool(names))
+    return _missing_input(metric, what, f"give attributes={{{name!r}: item -> values}}", name)
+
+
+def _missing_input(
+    metric: Metric, needs: str, remedy: str, attribute: str | None = None
+) -> MissingInputError:
     return MissingInputError(
-        metric.text, what, f"give attributes={{{name!r}: item -> values}}", name
+        f"metric {metric.text!r} needs {needs}; {remedy}.",
+        metric=metric.text,
+        needs=needs,
+        remedy=remedy,
+        attribute=attribute,
     )
 
 
@@ -144,14 +150,14 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
         where = f" for recommendations {items!r:.80} and interactions {interactions!r:.80}"
     remedy = f"Correct {function.__name__} in {function.__module__}"
     problem = f"metric {metric.text!r} failed{where} ({describe_error(error)})"
-    return OwnMetricError(metric.text, f"{problem}. {remedy}.", remedy)
+    return OwnMetricError(f"{problem}. {remedy}.", metric=metric.text, remedy=remedy)
 
 
 def _wrong_value(metric: Metric, found: object, expected: str) -> OwnMetricError:
     remedy = f"return {expected}"
     returned = preview(found) if are_hidden() else f"{found!r:.80}"
     problem = f"metric {metric.text!r} returned {returned}; {remedy}."
-    return OwnMetricError(metric.text, problem, remedy)
+    return OwnMetricError(problem, metric=metric.text, remedy=remedy)
 
 
 def is_own(metric: Metric) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 from streameval.events.errors import HalfCountedError
 
+_WHERE: Final = "counts are half-way through a change"
 _RESTORE: Final = "call reset(), or load a saved state"
 _BETWEEN: Final = "an interrupt or a signal handler came in between"
 _AVOID: Final = "only set a flag in a handler"
@@ -22,7 +23,7 @@ _CHANGES: Final = frozenset({"table", "merge", "_take", "_count_blocks", "_check
 
 def interrupted() -> HalfCountedError:
     """The error for a table that is read or changed in the middle of a change."""
-    return HalfCountedError(_BETWEEN, _AVOID)
+    return HalfCountedError(_WHERE, _BETWEEN, _AVOID)
 
 
 class Guard:
@@ -40,7 +41,7 @@ class Guard:
     def check_sound(self) -> None:
         """Refuse a change after an exception."""
         if self._cause:
-            raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
+            raise HalfCountedError(_WHERE, f"it stopped with {self._cause}", _RESTORE)
 
     def check_idle(self, owner: object) -> None:
         """Refuse to replace the counts in the middle of a change, which would go on in them.

@@ -11,6 +11,7 @@ from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
+from streameval.events.saved_states import unlike
 
 InputIdentities: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
@@ -30,7 +31,7 @@ def check_same_zone(own: str | None, other: str | None) -> None:
         UnlikeStateError: the zones differ.
     """
     if own != other:
-        raise UnlikeStateError("time zones of days", own or "UTC", other or "UTC")
+        raise unlike("time zones of days", own or "UTC", other or "UTC")
 
 
 def check_same_inputs(own: Mapping[str, Any], other: Any) -> None:
@@ -43,7 +44,7 @@ def check_same_inputs(own: Mapping[str, Any], other: Any) -> None:
         return
     if isinstance(other, Mapping):
         check_same_zone(own.get(TIME_ZONE), other.get(TIME_ZONE))
-    raise UnlikeStateError("inputs", own, other)
+    raise unlike("inputs", own, other)
 
 
 def one_kind(of: str, kind: IdKind | None, other: IdKind | None) -> IdKind | None:
@@ -53,7 +54,7 @@ def one_kind(of: str, kind: IdKind | None, other: IdKind | None) -> IdKind | Non
         UnlikeStateError: the kinds differ.
     """
     if kind is not None and other is not None and kind != other:
-        raise UnlikeStateError(of, kind, other)
+        raise unlike(of, kind, other)
     return kind or other
 
 

@@ -8,7 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from streameval.accumulator.kinds.experiment import USER_METRICS
-from streameval.accumulator.kinds.groups import groups_of, summed_together, ungrouped
+from streameval.accumulator.kinds.groups import (
+    groups_of,
+    not_comparable,
+    summed_together,
+    ungrouped,
+)
 from streameval.accumulator.kinds.user_sums import (
     has_user_sums,
     means_by_group,
@@ -28,7 +33,6 @@ from streameval.accumulator.readings import merge_cells, overlaps, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.companions import checks_of
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import NotComparableError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
 
@@ -110,7 +114,7 @@ def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMet
         return sums._replace(problem=bias_together(table, cells) or sums.problem)
     reason, groups = ungrouped(metric, table), groups_of(table)
     if reason is not None or groups is None:
-        raise NotComparableError(metric.text, reason or "")
+        raise not_comparable(metric.text, reason)
     lists, anonymous = (int(list_.sum()) for list_ in groups.lists(cells))
     count = sum(reading.count for reading in readings_of(metric, table, cells))
     counted = groups.summed(metric.per_list, cells.tolist()).denominators.sum()

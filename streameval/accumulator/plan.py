@@ -146,7 +146,7 @@ def asked_metrics(asked: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
                     f"metric {metric.text!r} names two different functions; rename one of them"
                 )
                 problem += ", or make them one metric with a parameter."
-                raise OwnMetricError(metric.text, problem)
+                raise OwnMetricError(problem, metric=metric.text)
     return tuple(by_text.values())
 
 
@@ -207,7 +207,9 @@ def _joined(earlier: StatisticSpec, spec: StatisticSpec) -> StatisticSpec:
     if kinds[0] is not kinds[1]:
         first, second = (f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
         problem = f"two statistics have the name {spec.name!r}, of {first} and of {second}; rename"
-        raise OwnStatisticError(spec.name, f"{problem} the class of the options of yours.")
+        raise OwnStatisticError(
+            f"{problem} the class of the options of yours.", statistic=spec.name
+        )
     return earlier.joined(spec)
 
 

@@ -19,10 +19,10 @@ from streameval.accumulator.plan import Plan
 from streameval.catalogue.context import Context
 from streameval.events import Batch, Event
 from streameval.events.batch import ItemGroup
-from streameval.events.errors import UnlikeStateError
 from streameval.events.extras import LazyModule
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IdColumn, Ragged
+from streameval.events.saved_states import unlike
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.matching import Search, matched
 from streameval.statistics.relation import Relation, Shape, next_version
@@ -332,9 +332,7 @@ class Table:
         ids, users = self.ids, self.users
         for other in others:
             if not self.plan.within(other.plan):
-                raise UnlikeStateError(
-                    "statistics", self.plan.descriptions, other.plan.descriptions
-                )
+                raise unlike("statistics", self.plan.descriptions, other.plan.descriptions)
             ids, users = one_kind("ids", ids, other.ids), one_kind("users", users, other.users)
         return ids, users
 

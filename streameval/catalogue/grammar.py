@@ -46,9 +46,9 @@ class Spelling(msgspec.Struct, frozen=True):
 def syntax_error(text: str, problem: str) -> MetricTextError:
     """The error for a text that does not follow the grammar."""
     return MetricTextError(
-        text,
         f"metric {text!r}: {problem}. Write [convention:]name[(parameter=value,...)][@k], "
         "for example 'ndcg@10' or 'ndcg(gain=exp2)@10'.",
+        metric=text,
     )
 
 

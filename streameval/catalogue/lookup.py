@@ -27,11 +27,8 @@ from streameval.catalogue.signature import (
     parameter_error,
 )
 from streameval.events import LARGEST_RANK
-from streameval.events.errors import (
-    MetricTextError,
-    OwnMetricError,
-    suggestion,
-)
+from streameval.events.errors import MetricTextError, OwnMetricError
+from streameval.events.spelling import suggestion
 from streameval.statistics.asked import BY_CELL
 from streameval.statistics.intervals import LARGEST_OF_USER
 from streameval.statistics.lists import Relevant
@@ -230,14 +227,14 @@ def _unknown(text: str, available: Iterable[str]) -> MetricTextError:
     if text in COMPARED_PER_USER:
         remedy = "remove it here, and name it in primary or guardrails if it decides"
         problem = f"{text!r} is not a metric to count: every comparison of users has it; {remedy}."
-        return MetricTextError(text, problem, known=names)
+        return MetricTextError(problem, metric=text, known=names)
     # The whole catalogue would fill the screen.
     choices = (
         f"Known: {', '.join(names)}." if len(names) <= 40 else "`streameval metrics` lists all."
     )
     bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
     hint = suggestion(text, names) or suggestion(bare, names)
-    return MetricTextError(text, f"unknown metric {text!r}.{hint} {choices}", known=names)
+    return MetricTextError(f"unknown metric {text!r}.{hint} {choices}", metric=text, known=names)
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
@@ -331,7 +328,7 @@ def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
 def _undeclared(argument: object) -> OwnMetricError:
     remedy = "give its text, for example 'ndcg@10', or a function decorated with"
     how = "@streameval.metric(...), with a cut-off as metric_at(function, k=10)"
-    return OwnMetricError("", f"{argument!r} is not a metric; {remedy} {how}.")
+    return OwnMetricError(f"{argument!r} is not a metric; {remedy} {how}.", metric="")
 
 
 def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
@@ -409,11 +406,11 @@ def user_definition(module: str, name: str) -> Definition:
             problem = f"unknown convention {module!r}, and no module of that name can be found."
             problem += f"{suggestion(module, CONVENTIONS)} Known conventions: "
             problem += f"{', '.join(sorted(CONVENTIONS))}."
-            raise MetricTextError(module, problem, known=CONVENTIONS) from None
+            raise MetricTextError(problem, metric=module, known=sorted(CONVENTIONS)) from None
         what = f"{type(error).__name__}: {str(error).rstrip('.')}"
         problem = f"module {module!r} cannot be imported: {what}"
         problem = f"{problem}. Import it in Python to see where it fails."
-        raise MetricTextError(module, problem) from error
+        raise MetricTextError(problem, metric=module) from error
     if name not in by_name:
         names = [f"{module}:{metric_name}" for metric_name in by_name]
         raise _unknown(f"{module}:{name}", names)

@@ -197,10 +197,10 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """
         for parameter in self.percentiles:
             raise MetricTextError(
-                self.text,
                 f"metric {self.text!r}: {parameter} = {self.options[parameter]!r} is known only "
                 "when all lists are; give a number. Of variants in files or frames, `compare` and "
                 "`plan` find it, and print it.",
+                metric=self.text,
                 parameter=parameter,
             )
 
@@ -472,7 +472,7 @@ def metric(
         of = f" of {name}" if bare else ""
         example = "@metric(bounds=(0, 1), source='where the formula is from')"
         needs = "needs parentheses with at least bounds= and source=: write"
-        raise OwnMetricError(name, f"@metric{of} {needs} {example}.")
+        raise OwnMetricError(f"@metric{of} {needs} {example}.", metric=name)
 
     def declare(function: F) -> F:
         unit = per or units_of(function)[0]

@@ -74,6 +74,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         return not math.isnan(self.value)
 
 
+def undefined(metric: str, why: str) -> UndefinedMetricError:
+    """The error for a metric that is not defined for these lists."""
+    return UndefinedMetricError(f"metric {metric!r} is undefined: {why}.", metric=metric, why=why)
+
+
 class UndefinedReading(Reading, frozen=True, kw_only=True):
     """A reading without a value, because the convention's system raises an error on these lists."""
 
@@ -86,7 +91,7 @@ class UndefinedReading(Reading, frozen=True, kw_only=True):
         Raises:
             UndefinedMetricError: always.
         """
-        raise UndefinedMetricError(self.metric, self.problem)
+        raise undefined(self.metric, self.problem)
 
     @property
     def defined(self) -> bool:

@@ -133,13 +133,13 @@ INPUT_NAMES = ("k", "catalog", "popularity", "similarity", "attribute", "examina
 def parameter_error(metric: str, parameter: str, found: object, allowed: str) -> MetricTextError:
     """The error for a parameter that a metric lacks, or whose value it does not allow."""
     problem = f"metric {metric!r}: {parameter} = {found!r} is not allowed; {allowed}."
-    return MetricTextError(metric, problem, parameter=parameter)
+    return MetricTextError(problem, metric=metric, parameter=parameter)
 
 
 def declaration_error(problem: str, function: Callable[..., Any]) -> OwnMetricError:
     """The error for a function that `@metric` refuses."""
     name = getattr(function, "__name__", repr(function))
-    return OwnMetricError(name, f"@metric of {name}: {problem}.")
+    return OwnMetricError(f"@metric of {name}: {problem}.", metric=name)
 
 
 class Parameter(msgspec.Struct, frozen=True):

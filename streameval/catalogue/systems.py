@@ -16,10 +16,9 @@ from streameval.catalogue.cumulative_gain import Gain, GainDiscount, discount, g
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import Definition
 from streameval.catalogue.ranked_items import Short, confusion
-from streameval.catalogue.reading import Bounded
+from streameval.catalogue.reading import Bounded, undefined
 from streameval.catalogue.signature import Span, fields_of
 from streameval.events import LARGEST_RANK, Event, Id
-from streameval.events.errors import UndefinedMetricError
 from streameval.metrics.gini import gini
 from streameval.metrics.item_coverage import item_coverage
 from streameval.metrics.log_loss import loss
@@ -347,7 +346,7 @@ def capri_personalization(pairings: Pairings) -> float:
     unequal = len(pairings.lengths) > 1 or pairings.empty
     if unequal or pairings.repeating or pairings.lists == 1:
         why = "lists of different lengths, empty or with repeats, or only one"
-        raise UndefinedMetricError("personalization", why)
+        raise undefined("personalization", why)
     return personalization(pairings)
 
 

@@ -214,7 +214,7 @@ class Checkpointer:
                 earlier = self._store.listing().shards.keys()
             shards = [checkpoint.plan.shard for checkpoint in unsaved]
             earlier_ones = {str(at): None if earlier is None else at in earlier for at in shards}
-            raise UnsavedStateError(earlier_ones, problem)
+            raise unsaved_error(earlier_ones, problem)
         if changed:
             seconds = round(self._clock.monotonic() - began, 1)
             fields = {"partitions": len(changed), "seconds": seconds}
@@ -350,6 +350,23 @@ class Checkpointer:
         self._counters.begin(
             checkpoints.partition, checkpoints.totals_now(), self._evidence.exported_key()
         )
+
+
+def unsaved_error(has_earlier: Mapping[str, bool | None], problem: str) -> UnsavedStateError:
+    """The error at an end without a last checkpoint; see `UnsavedStateError.has_earlier`."""
+    bare = [shard for shard, earlier in has_earlier.items() if earlier is False]
+    if bare:
+        then = f"The store has no earlier checkpoint of {', '.join(bare)} to resume at"
+    elif None in has_earlier.values():
+        then = "The next start resumes at the checkpoint before it, if the store still has one"
+    else:
+        then = "The next start resumes at the checkpoint before it"
+    shards, why = ", ".join(has_earlier), problem.rstrip(".")
+    return UnsavedStateError(
+        f"the last checkpoint of {shards} was not written: {why}. {then}.",
+        has_earlier=has_earlier,
+        problem=problem,
+    )
 
 
 def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from streameval.checkpoints.format import VERSION, Shard, decode_name
-from streameval.events.errors import DamagedStateError, StateVersionError, damage_as_error
+from streameval.events.errors import StateVersionError
+from streameval.events.saved_states import damage_as_error, damaged, unknown_version
 
 _CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
 _FIRST_LINE: Final = re.compile(rb"streameval checkpoint ([0-9]{1,9})")
@@ -43,7 +44,7 @@ def earlier_version(what: str, data: bytes) -> StateVersionError:
     opening, *rest = data.split(b"\n", 2)
     version = _FIRST_LINE.fullmatch(opening)
     if version is None or len(rest) < 2:
-        raise DamagedStateError(what, "its first line is not that of a checkpoint")
+        raise damaged(what, "its first line is not that of a checkpoint")
     with damage_as_error(what):
         decoded = msgspec.json.decode(rest[0], type=dict[str, Any])
-    return StateVersionError(what, int(version[1]), VERSION, f"release {decoded.get('release')}")
+    return unknown_version(what, int(version[1]), VERSION, f"release {decoded.get('release')}")

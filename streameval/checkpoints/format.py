@@ -16,12 +16,8 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Meta
 
-from streameval.events.errors import (
-    DamagedStateError,
-    RefusedStateError,
-    StateVersionError,
-    damage_as_error,
-)
+from streameval.events.errors import RefusedStateError
+from streameval.events.saved_states import damage_as_error, damaged, unknown_version
 
 VERSION: Final = 4
 """Version of the format that this release reads and writes."""
@@ -238,7 +234,7 @@ def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | La
     position = directory_position(what, tail)
     line = tail[position - start : -TAIL]
     if position < start or seal != digest_of(line, end).encode() + b"\n":
-        raise DamagedStateError(what, "its directory does not match the digest at its end")
+        raise damaged(what, "its directory does not match the digest at its end")
     with damage_as_error(what):
         later = msgspec.json.decode(line, type=LaterDirectory)
         if later.version != VERSION:
@@ -247,9 +243,9 @@ def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | La
         newest = max((region.round for region in directory.shards), default=0)
         settings = max((region.settings for region in directory.shards), default=-1)
         if (directory.writer, directory.number) != round_of(key) or newest > directory.number:
-            raise DamagedStateError(what, f"it is round {directory.number} of {directory.writer}")
+            raise damaged(what, f"it is round {directory.number} of {directory.writer}")
         if settings >= len(directory.settings):
-            raise DamagedStateError(what, "its directory contradicts itself")
+            raise damaged(what, "its directory contradicts itself")
     return directory
 
 
@@ -257,7 +253,7 @@ def directory_position(what: str, tail: bytes) -> int:
     """The position of the directory in its file, as the end of the file says."""
     position = tail[-TAIL : -SEAL - 1]
     if len(tail) < TAIL or not position.isdigit():
-        raise DamagedStateError(what, "the position of its directory is missing")
+        raise damaged(what, "the position of its directory is missing")
     return int(position)
 
 
@@ -290,12 +286,12 @@ def record_content(
     `what`: path of the file. `record`: its bytes.
     """
     if len(record) != region.record or digest_of(record) != region.digest:
-        raise DamagedStateError(what, f"the record of {region.shard} is not what was written")
+        raise damaged(what, f"the record of {region.shard} is not what was written")
     with damage_as_error(what):
         decoded = msgspec.json.decode(record, type=ShardRecord)
     expected = region.shard, region.generation, region.offset
     if (decoded.shard, decoded.generation, decoded.offset) != expected:
-        raise DamagedStateError(what, f"a record of it is of {decoded.shard} at {decoded.offset:,}")
+        raise damaged(what, f"a record of it is of {decoded.shard} at {decoded.offset:,}")
     entries = [
         Entry(
             name=row.name,
@@ -308,7 +304,7 @@ def record_content(
     ]
     ahead = any(row.round > region.round for row in decoded.parts)
     if ahead or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
-        raise DamagedStateError(what, f"the record of {region.shard} contradicts itself")
+        raise damaged(what, f"the record of {region.shard} contradicts itself")
     return Header(
         **_fields(settings, StateSettings), **_fields(decoded, CheckpointProgress)
     ), entries
@@ -394,11 +390,13 @@ def claim_in(path: str, content: bytes) -> Claim:
     try:
         decoded = msgspec.json.decode(content, type=dict[str, object])
         if decoded.get("version") != _CLAIM_VERSION:
-            raise StateVersionError(path, decoded.get("version"), _CLAIM_VERSION)
+            raise unknown_version(path, decoded.get("version"), _CLAIM_VERSION)
         return msgspec.convert(decoded, Claim)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = f"it names no cluster and group ({error})"
         raise RefusedStateError(
-            path,
-            f"it names no cluster and group ({error})",
-            "restore it from a copy, or remove it after checking that this is the right store",
+            f"{path}: {problem}; restore it from a copy, or remove it after checking that this is "
+            "the right store.",
+            where=path,
+            problem=problem,
         ) from error

@@ -57,8 +57,16 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         """
         choice: str = getattr(self, policy)
         if choice == "fail":
-            remedy, choices = _REMEDIES.get(policy, ""), CHOICES[policy]
-            raise RefusedStateError(where, problem, remedy, policy=policy, choices=choices)
+            remedy, choices = _REMEDIES.get(policy), CHOICES[policy]
+            offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
+            instead = "" if remedy is None else f"{remedy}, or "
+            raise RefusedStateError(
+                f"{where}: {problem}. To continue, {instead}set [state] {offered}.",
+                where=where,
+                problem=problem,
+                policy=policy,
+                choices=dict(choices),
+            )
         return choice
 
 

@@ -49,6 +49,7 @@ from streameval.events.errors import (
     StoreError,
 )
 from streameval.events.extras import imports_of
+from streameval.events.saved_states import damaged, unknown_version
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -76,7 +77,9 @@ def refuse_foreign(store: str, claim: Claim, cluster: str, group: str) -> None:
         if actual != claimed:
             problem = f"its state belongs to {what} {claimed!r}, and this process reads {actual!r}"
             remedy = "give another [state] path"
-            raise RefusedStateError(store, problem, remedy, owner=(what, actual, claimed))
+            owner = what, actual, claimed
+            message = f"{store}: {problem}; {remedy}."
+            raise RefusedStateError(message, where=store, problem=problem, owner=owner)
 
 
 class SavedCheckpoint:
@@ -113,7 +116,7 @@ class SavedCheckpoint:
         """
         entry = self._by_name.get(part)
         if entry is None:
-            raise DamagedStateError(self.path, f"it has no part {part!r}")
+            raise damaged(self.path, f"it has no part {part!r}")
         return self._read(entry)
 
     @property
@@ -280,11 +283,13 @@ class Store:
                     if header is not None
                 }
                 hint = f"; its checkpoints say {' or '.join(sorted(claims))}" if claims else ""
+                problem = f"it has checkpoints of {len(headers)} partitions"
+                problem += f" and no {CLAIM} with their owner"
                 raise RefusedStateError(
-                    self.path,
-                    f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their "
-                    "owner",
-                    f"bring {CLAIM} back{hint}, or give another [state] path",
+                    f"{self.path}: {problem}; bring {CLAIM} back{hint}, or give another [state] "
+                    "path.",
+                    where=self.path,
+                    problem=problem,
                 )
             if existing is None:
                 claim = Claim(cluster=cluster, group=group)
@@ -466,7 +471,7 @@ class Store:
         except FileNotFoundError as error:
             if location not in self.listing().shards.get(location.shard, ()):
                 raise
-            raise DamagedStateError(str(error), "it is missing") from error
+            raise damaged(str(error), "it is missing") from error
 
     def read(
         self, location: Location, needs: Callable[[Entry], bool] = lambda _: True
@@ -503,7 +508,7 @@ class Store:
                 return self._parts([entry])[entry.name]
             except FileNotFoundError as error:
                 problem = f"the file of part {entry.name!r} is missing"
-                raise DamagedStateError(str(error), problem) from error
+                raise damaged(str(error), problem) from error
 
         # Local parts are read again instead of being kept in memory.
         return SavedCheckpoint(path, header, entries, read_again)
@@ -521,7 +526,7 @@ class Store:
             raise earlier_version(path, self._storage.get(key))
         if region is None or location.settings is None:
             number, release = location.version
-            raise StateVersionError(path, number, VERSION, f"release {release}")
+            raise unknown_version(path, number, VERSION, f"release {release}")
         size = region.size if with_parts else region.record
         start = region.start + region.size - size
         data = self._storage.get_range(key, start, size)
@@ -543,7 +548,7 @@ class Store:
             part = data[entry.start - begin : entry.start - begin + entry.size]
             if len(part) != entry.size or digest_of(part) != entry.digest:
                 problem = f"part {entry.name!r} is not what was written"
-                raise DamagedStateError(self._storage.path_of(entry.key), problem)
+                raise damaged(self._storage.path_of(entry.key), problem)
             parts[entry.name] = part
         return parts
 

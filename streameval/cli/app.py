@@ -18,9 +18,9 @@ from streameval.evaluation.shell.exits import (
     DONE,
     FAILED,
     USAGE_ERROR,
-    OutputError,
     discard_output,
     out_of_memory,
+    output_error,
     report,
     status_of,
     usage_message,
@@ -202,7 +202,7 @@ def status(arguments: Sequence[str]) -> int:
             report(f"{error.filename}: {(error.strerror or str(error)).lower()}; check the path.")
         else:
             discard_output()
-            report(str(OutputError(error)))
+            report(str(output_error(error)))
         return FAILED
     if ended == _INTERRUPTED:
         report("interrupted")

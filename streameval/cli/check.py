@@ -46,8 +46,8 @@ from streameval.events.errors import (
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
-    without_user,
 )
+from streameval.events.printable import without_user
 from streameval.events.records import Partition
 from streameval.events.secrets import redact
 from streameval.exporters.web import try_address

@@ -24,7 +24,8 @@ from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.shell.exits import config_errors_in, output, report
 from streameval.evaluation.shell.flags import OutputFile, TextFormat
 from streameval.evaluation.shell.terminal import Forms, quantity
-from streameval.events.errors import UsageError, suggestion
+from streameval.events.errors import UsageError
+from streameval.events.spelling import suggestion
 from streameval.inference.text_table import TextColumn, TextTable
 from streameval.sources import kinds
 

@@ -22,9 +22,8 @@ from streameval.events.errors import (
     NotKeptError,
     SourceError,
     StreamevalError,
-    suggestion,
-    unknown_name_problem,
 )
+from streameval.events.spelling import suggestion, unknown_name_problem
 from streameval.exporters.names import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
 

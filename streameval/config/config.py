@@ -45,9 +45,10 @@ from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES, NO_CAP
 from streameval.engine.windows.times import Windowing, duration_of, span_text
 from streameval.events import Id
 from streameval.events.analysis_registry import registered
-from streameval.events.errors import MetricError, SourceError, damage_as_error
+from streameval.events.errors import MetricError, SourceError
 from streameval.events.previews import hide_previews
 from streameval.events.problems import REMOVED, check_types
+from streameval.events.saved_states import damage_as_error
 from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.join.attribution import AttributionOptions
 from streameval.sources.files import lines

@@ -20,8 +20,8 @@ from streameval.decoding.paths import FAILURES, Path, compile_path
 from streameval.decoding.values import MISSING_LABEL, label_text
 from streameval.engine.analysis import Expected, configured
 from streameval.engine.first_records import FIRST, REFUSED, FirstRecords, TakenRecords, Unmatched
-from streameval.events.errors import suggestion
 from streameval.events.previews import are_hidden, preview
+from streameval.events.spelling import suggestion
 from streameval.join.attribution import AttributionOptions
 from streameval.sources.schemas.records import Schemas
 

@@ -17,8 +17,9 @@ from streameval.config.pipeline import new_ingest, with_saved_depth
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.stored_states import StoredStates
-from streameval.events.errors import UsageError, damage_as_error
+from streameval.events.errors import UsageError
 from streameval.events.records import Partition
+from streameval.events.saved_states import damage_as_error
 from streameval.sources.remote import is_remote
 from streameval.sources.settings import STDIN
 

@@ -30,9 +30,9 @@ from streameval.events.errors import (
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
-    damage_as_error,
 )
 from streameval.events.records import Partition
+from streameval.events.saved_states import damage_as_error
 
 _AT_ONCE: Final = 8
 """Checkpoints of a bucket that are read at once, and whose bytes are in memory."""

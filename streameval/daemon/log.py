@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from streameval.events.errors import without_user
 from streameval.events.previews import are_hidden, describe_traceback
-from streameval.events.printable import printable_json
+from streameval.events.printable import printable_json, without_user
 
 _LOG: Final = logging.getLogger("streameval")
 _BARE: Final = re.compile(r"[^\s\"=\\]+")

@@ -251,7 +251,7 @@ def too_many_invalid(exceeded: LimitExceeded, example: str) -> RefusedRecordsErr
         f"has stopped; no record was skipped. The last one: {example}. Check that [event] "
         "describes what producers write, or raise the limit under [dead_letters]."
     )
-    return RefusedRecordsError(problem, limit, invalid)
+    return RefusedRecordsError(problem, limit=limit, found=invalid)
 
 
 class Limits:

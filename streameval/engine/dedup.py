@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streameval.engine.clock import Clocks
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import damage_as_error
+from streameval.events.saved_states import damage_as_error
 from streameval.statistics.relation import next_version
 from streameval.statistics.user_key import UserHashKey
 

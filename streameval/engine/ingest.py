@@ -39,13 +39,9 @@ from streameval.engine.partition import (
 from streameval.engine.windows.family import FamilyCopy
 from streameval.engine.windows.labels import Folding
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import (
-    InvalidEventError,
-    RefusedRecordsError,
-    UncountableRecordsError,
-    damage_as_error,
-)
+from streameval.events.errors import InvalidEventError, RefusedRecordsError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch, grouped
+from streameval.events.saved_states import damage_as_error
 from streameval.statistics.kernel import COMPILED
 
 RECORDS_AT_ONCE: Final = 2_048 if COMPILED else 1_024
@@ -174,6 +170,22 @@ class EventFrontend:
         return self._decoder.decode_many(values).voting(keys)
 
 
+def uncountable(records: Sequence[tuple[str, int, int]], problem: str) -> UncountableRecordsError:
+    """The error for records whose counting fails; see `UncountableRecordsError.records`."""
+    where = ", ".join(
+        f"{partition} offset {first}" if first == last else f"{partition} offsets {first} to {last}"
+        for partition, first, last in records[:3]
+    )
+    if len(records) > 3:
+        where += f" and {len(records) - 3:,} more partitions"
+    return UncountableRecordsError(
+        f"{where}: counting fails ({problem}). Report this, with the records. With [state], the "
+        "next start tries each record alone, and makes a dead letter of one that fails.",
+        records=records,
+        problem=problem,
+    )
+
+
 class Ingest:
     """Counts batches of records, by partition; reads no clock, logs nothing.
 
@@ -250,7 +262,7 @@ class Ingest:
             if not filled or not is_bug(error):
                 raise
             records = [(str(x.partition), x.offsets[0], x.offsets[-1]) for x in filled]
-            raise UncountableRecordsError(records, described(error)) from error
+            raise uncountable(records, described(error)) from error
         for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
             if self.first is not None:
                 self.first.add(batch, invalid)

@@ -48,8 +48,9 @@ from streameval.engine.windows.times import (
     moment_text,
     retained_from,
 )
-from streameval.events.errors import SourceError, damage_as_error
+from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
+from streameval.events.saved_states import damage_as_error
 from streameval.statistics.arrays import BoolArray
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.matching import matched

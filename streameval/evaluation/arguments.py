@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from streameval.decoding.fields import TimeUnit
 from streameval.events import Combine
-from streameval.events.errors import StreamevalError, UsageError
+from streameval.events.errors import StreamevalError, UsageError, with_fields
 from streameval.events.problems import problems
 from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.statistics.intervals import Intervals
@@ -277,18 +277,18 @@ NOTHING_TO_EXCLUDE: Final = "{exclude} leaves nothing out: it has no items."
 _MOST_NAMED: Final = 3
 
 
+@with_fields
 class NoEventsError(StreamevalError):
-    """There is no valid event, so there is no value.
+    """There is no valid event, so there is no value."""
 
-    Attributes:
-        files: what was read; the message names the first ones.
-    """
+    files: Sequence[str]
 
-    def __init__(self, files: Sequence[str]) -> None:
-        self.files = files
-        others = len(files) - _MOST_NAMED
-        more = f" and {others:,} more" if others > 0 else ""
-        super().__init__(f"no valid event in {', '.join(files[:_MOST_NAMED])}{more}.")
+
+def no_events(files: Sequence[str]) -> NoEventsError:
+    """The error for files without a valid event; its message names the first ones."""
+    others = len(files) - _MOST_NAMED
+    more = f" and {others:,} more" if others > 0 else ""
+    return NoEventsError(f"no valid event in {', '.join(files[:_MOST_NAMED])}{more}.", files=files)
 
 
 ShowProgress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]

@@ -21,8 +21,9 @@ from streameval.evaluation.fields import check_fields, check_metrics, event_fiel
 from streameval.evaluation.files import LINES, TABLES, TableInput, is_table
 from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
 from streameval.evaluation.sources import CallInputs, usual_user
-from streameval.events.errors import UsageError, suggestion
+from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
+from streameval.events.spelling import suggestion
 from streameval.join.attribution import AttributionOptions
 from streameval.sources.settings import FilesOptions
 

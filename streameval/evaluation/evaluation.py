@@ -41,9 +41,8 @@ from streameval.events.errors import (
     MetricTextError,
     SuspiciousEventsWarning,
     UsageError,
-    nearest,
-    suggestion,
 )
+from streameval.events.spelling import nearest, suggestion
 from streameval.exporters.view import figure
 from streameval.inference.text_table import TextColumn, TextTable
 from streameval.join.attribution import OUTCOMES

@@ -45,9 +45,10 @@ from streameval.evaluation.files import (
 from streameval.evaluation.list_columns import ListColumn, is_list_type, is_text, lists_in_rows
 from streameval.evaluation.user_labels import LabelRows
 from streameval.events.batch import IntArray
-from streameval.events.errors import SourceError, UsageError, suggestion
+from streameval.events.errors import SourceError, UsageError
 from streameval.events.ragged import Array
 from streameval.events.rules import PADDING, refuse_long
+from streameval.events.spelling import suggestion
 from streameval.sources.files import lines
 from streameval.sources.opening import size
 

@@ -48,14 +48,12 @@ from streameval.events.errors import (
     InvalidEventError,
     MetricTextError,
     SourceError,
-    StateVersionError,
     SuspiciousEventsWarning,
-    UnlikeStateError,
     UsageError,
-    damage_as_error,
-    suggestion,
 )
 from streameval.events.ids import IdKind
+from streameval.events.saved_states import damage_as_error, damaged, unknown_version, unlike
+from streameval.events.spelling import suggestion
 from streameval.events.times import outside_error, outside_range
 from streameval.sources.partial_files import PartialFile, partial_files
 from streameval.sources.remote import is_remote, object_reader
@@ -359,9 +357,9 @@ def merged(rows: PartialRows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator
             for text in state.metrics:
                 if (module := absent_module(text)) is not None:
                     raise MetricTextError(
-                        text,
                         f"metric {text!r} is of module {module!r}, which this program has not "
                         "loaded, and saved data loads none. Import the module first.",
+                        metric=text,
                     )
             names = ("depth", "max_items", "ids", "intervals", "experiment")
             options = {name: getattr(state, name) for name in names}
@@ -440,10 +438,10 @@ def _with_states(rows: PartialRows) -> Iterator[tuple[Partial, _State]]:
             check_same_zone(time_zone, state.time_zone)
         first, time_zone = first or settings, state.time_zone
         if settings != first:
-            raise UnlikeStateError("partials", first, settings)
+            raise unlike("partials", first, settings)
         if len(row.labels) != len(state.by):
             problem = f"labels={row.labels!r} for by={state.by!r}"
-            raise DamagedStateError("partial", problem)
+            raise damaged("partial", problem)
         yield row, state
 
 
@@ -489,10 +487,10 @@ def _state(data: object) -> _State:
         # bytes(10**12) would be as many zeros.
         state = msgspec.msgpack.decode(memoryview(data), type=_State)  # type: ignore[arg-type]  # checked: TypeError
     if state.version != STATE_VERSION:
-        raise StateVersionError("partial", state.version, STATE_VERSION)
+        raise unknown_version("partial", state.version, STATE_VERSION)
     # Rows from before the checksum are read too; nothing else tells them from damaged ones.
     if state.crc is not None and state != state.with_counts(state.content):
-        raise DamagedStateError("partial", "its CRC-32 differs")
+        raise damaged("partial", "its CRC-32 differs")
     decoded: _State = state
     return decoded
 
@@ -598,7 +596,7 @@ def _each(rows: Any) -> Iterator[Partial]:
         rows = as_table(rows).to_pylist()
     if not isinstance(rows, Iterable):
         problem = f"{rows!r:.80} is not a list or an iterator of rows"
-        raise DamagedStateError("partials", problem)
+        raise damaged("partials", problem)
     for row in rows:
         try:
             with damage_as_error("partial"):
@@ -615,5 +613,5 @@ def _each(rows: Any) -> Iterator[Partial]:
                 partial = partial._replace(labels=labels, start=start)
         except DamagedStateError as error:
             problem = f"{row!r:.80} is not a row of partials: {error.problem}"
-            raise DamagedStateError("partial", problem) from error
+            raise damaged("partial", problem) from error
         yield partial

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar
 
-from streameval.events.errors import StreamevalError
+from streameval.events.errors import StreamevalError, with_fields
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,16 +24,11 @@ _TASKS_PER_PROCESS: Final = 4
 """Fewest tasks per process, so that all processes end at about the same time."""
 
 
+@with_fields
 class LostProcessError(StreamevalError):
     """A worker process ended before its work was done."""
 
-    def __init__(self, status: int | None) -> None:
-        self.status = status
-        how = f" by signal {-status}" if status is not None and status < 0 else ""
-        super().__init__(
-            f"a worker process was killed{how}, most likely because memory ran out; run again "
-            "with fewer processes."
-        )
+    status: int | None
 
 
 def tasks_by_size(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list[T]]:
@@ -89,7 +84,12 @@ def map_parts(
             # The pool itself terminates the workers that were not lost.
             codes = (worker.exitcode for worker in workers)
             lost = next((code for code in codes if code not in (None, 0, -signal.SIGTERM)), None)
-            raise LostProcessError(lost) from None
+            how = f" by signal {-lost}" if lost is not None and lost < 0 else ""
+            raise LostProcessError(
+                f"a worker process was killed{how}, most likely because memory ran out; run again "
+                "with fewer processes.",
+                status=lost,
+            ) from None
         except BaseException:
             for worker in workers:
                 worker.terminate()

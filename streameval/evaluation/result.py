@@ -25,11 +25,11 @@ from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.arguments import (
     Named,
-    NoEventsError,
     Note,
     Setting,
     Surroundings,
     idle_notes,
+    no_events,
 )
 from streameval.evaluation.fields import lacking_field
 from streameval.evaluation.joins import JoinInputs
@@ -293,7 +293,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
             around.note(warning)
         for text in _join_notes(setup.call, source):
             around.note(text)
-        raise NoEventsError(setup.call.names)
+        raise no_events(setup.call.names)
     for text in (*counts.advice(), *_join_notes(setup.call, source)):
         around.note(text)
     time, newest = setup.fields.time, counts.newest

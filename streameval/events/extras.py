@@ -57,7 +57,16 @@ def imports_of(what: str, extra: str) -> Iterator[None]:
             markers = (f'extra == "{extra}"', f"extra == '{extra}'")
             needed = [name.strip() for name, _, marker in parts if marker.strip() in markers]
         needed = needed or [f"streameval[{extra}]"]
-        raise MissingExtraError(what, extra, error, needed) from error
+        problem = " ".join(str(error).split()) or type(error).__name__
+        install = " ".join(f"'{requirement}'" for requirement in needed)
+        raise MissingExtraError(
+            f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
+            f"pip install {install}.",
+            what=what,
+            extra=extra,
+            error=error,
+            requirements=needed,
+        ) from error
 
 
 def import_extra(module: str, what: str, extra: str) -> Any:

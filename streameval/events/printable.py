@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
 _JOINERS: Final = "\u200c\u200d"
 """Without them words of Persian and some emoji read badly; they hide and reorder nothing."""
+
+_USER_INFORMATION: Final = re.compile(r"(?<=//)[^/?#\s\"]*@")
+
+
+def without_user(text: str) -> str:
+    """The text with user and password of each URL replaced by ***, as in http://***@host/path."""
+    return _USER_INFORMATION.sub("***@", text)
 
 
 def printable(text: str) -> str:

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import FieldInfo
 
-from streameval.events.errors import ConfigError, nearest, suggestion
+from streameval.events.errors import ConfigError
+from streameval.events.spelling import nearest, suggestion
 
 Struct: TypeAlias = type[msgspec.Struct]
 

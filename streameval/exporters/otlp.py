@@ -27,7 +27,8 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.registry import Collector
 
-from streameval.events.errors import UsageError, without_user
+from streameval.events.errors import UsageError
+from streameval.events.printable import without_user
 from streameval.exporters.families import PrometheusFamily
 from streameval.exporters.operations import one
 

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.events.errors import MetricError, nearest
+from streameval.events.errors import MetricError, with_fields
+from streameval.events.spelling import nearest
 from streameval.events.times import EPOCH
 from streameval.statistics.arrays import IntArray
 
@@ -153,6 +154,7 @@ _FIRST_SECOND: Final = (datetime(2, 1, 1, tzinfo=EPOCH.tzinfo) - EPOCH) // timed
 _LAST_SECOND: Final = (datetime(9998, 12, 31, tzinfo=EPOCH.tzinfo) - EPOCH) // timedelta(seconds=1)
 
 
+@with_fields
 class TimeZoneError(MetricError):
     """There is no such time zone, or no data of time zones.
 
@@ -161,9 +163,8 @@ class TimeZoneError(MetricError):
         problem: why it is invalid, and what to do; without the name of the setting.
     """
 
-    def __init__(self, time_zone: object, problem: str) -> None:
-        self.time_zone, self.problem = time_zone, problem
-        super().__init__(f"time_zone: {problem}")
+    time_zone: object
+    problem: str
 
 
 @lru_cache(maxsize=64)
@@ -205,14 +206,16 @@ def checked_time_zone(time_zone: object) -> str | None:
         return time_zone
     problem = f"found {time_zone!r:.80}"
     if not isinstance(time_zone, str):
-        raise TimeZoneError(time_zone, f"{problem}; give a name, like 'Europe/Berlin'.")
-    if not names:
-        remedy = "install the system's package tzdata, or `pip install tzdata`"
-        raise TimeZoneError(time_zone, f"{problem}; this machine has no time zones: {remedy}.")
-    by_lower = {name.lower(): name for name in sorted(names)}
-    close = " or ".join(repr(by_lower[name]) for name in nearest(time_zone, by_lower))
-    hint = f" Did you mean {close}?" if close else " Give a name, like 'Europe/Berlin'."
-    raise TimeZoneError(time_zone, f"{problem}, which is not an IANA time zone.{hint}")
+        problem += "; give a name, like 'Europe/Berlin'."
+    elif not names:
+        problem += "; this machine has no time zones: install the system's package tzdata, or "
+        problem += "`pip install tzdata`."
+    else:
+        by_lower = {name.lower(): name for name in sorted(names)}
+        close = " or ".join(repr(by_lower[name]) for name in nearest(time_zone, by_lower))
+        hint = f" Did you mean {close}?" if close else " Give a name, like 'Europe/Berlin'."
+        problem += f", which is not an IANA time zone.{hint}"
+    raise TimeZoneError(f"time_zone: {problem}", time_zone=time_zone, problem=problem)
 
 
 def date_of(number: int) -> date:

@@ -101,7 +101,7 @@ class JoinFrontend:
         missing = sorted(set(self._stream.values()) - {log.stream for log in logs})
         if missing:
             names = [next(n for n, at in self._stream.items() if at == log) for log in missing]
-            raise UnevenStreamsError(logs[0].partition.number, {}, names)
+            raise uneven_streams(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
         return JoinedState(counter, self.rules, ordered)
 
@@ -164,7 +164,7 @@ class CopartitionedOwner:
         counts = {log.partition.topic: log.partitions for log in ordered}
         missing = [topic for topic in self._topics if topic not in counts]
         if missing or len(set(counts.values())) > 1:
-            raise UnevenStreamsError(partition.number, counts, missing)
+            raise uneven_streams(partition.number, counts, missing)
         return Assignment(
             partition=partition,
             identity=".".join(log.identity for log in ordered),
@@ -174,6 +174,24 @@ class CopartitionedOwner:
             partitions=ordered[0].partitions,
             members=tuple(ordered),
         )
+
+
+def uneven_streams(
+    number: int, counts: Mapping[str, int | None], missing: Sequence[str]
+) -> UnevenStreamsError:
+    """The error for a partition that topics lack, or topics with unlike numbers of partitions."""
+    difference = f"partition {number} of {', '.join(missing)} was not assigned with it"
+    if not missing:
+        counted = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+        difference = f"their partition counts differ: {counted}"
+    return UnevenStreamsError(
+        f"[attribution] joins partition {number} of all its topics, but {difference}. Give all "
+        "topics the same number of partitions, write records of one key to the same one (request "
+        "id or user as the record's key, the same partitioner), and use the range assignor.",
+        number=number,
+        counts=counts,
+        missing=missing,
+    )
 
 
 def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -> None:

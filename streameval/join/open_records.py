@@ -663,7 +663,7 @@ def too_many_open(limit: str, waiting: int, allowed: int) -> RefusedRecordsError
         f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
         f"{allowed}. Nothing was dropped. Raise {limit}, or make the window shorter; reading "
         "more slowly does not help.",
-        limit,
-        waiting,
-        allowed,
+        limit=limit,
+        found=waiting,
+        allowed=allowed,
     )

@@ -14,9 +14,9 @@ from streameval.engine.clock import BEFORE_ALL, Clock, Int64
 from streameval.engine.dead_letters import Identity
 from streameval.engine.partition import Applied, EventCounter, PartitionState, Progress, Tally
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import StateVersionError, damage_as_error
 from streameval.events.ragged import IdColumn
 from streameval.events.records import Partition, RecordBatch
+from streameval.events.saved_states import damage_as_error, unknown_version
 from streameval.join.attribution import LAYOUT, OutcomeCounts, Rules
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import STEP_LIMIT, Joiner
@@ -218,7 +218,7 @@ class JoinedState(PartitionState):
         with damage_as_error(JOIN_PREFIX):
             state = msgspec.msgpack.decode(join_parts[JOIN_PREFIX], type=dict[str, Any])
             if state.get("version") != LAYOUT:
-                raise StateVersionError(JOIN_PREFIX, state.get("version"), LAYOUT)
+                raise unknown_version(JOIN_PREFIX, state.get("version"), LAYOUT)
             self.logs.restore(state["logs"])
             self._advances = msgspec.convert(state["advances"], Int64)
             self._proposed = dict(msgspec.convert(state["proposed"], list[tuple[Int64, Int64]]))

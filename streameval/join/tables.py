@@ -25,12 +25,13 @@ from streameval.events.arrow import (
     null_rows,
     with_user_column,
 )
-from streameval.events.errors import DamagedStateError, InvalidEventError, UsageError
+from streameval.events.errors import InvalidEventError, UsageError
 from streameval.events.extras import import_extra
 from streameval.events.gains import reduce_gains
 from streameval.events.problems import check_types
 from streameval.events.ragged import IdColumn, Ragged, matrix_column
 from streameval.events.rules import RESERVED
+from streameval.events.saved_states import damaged
 from streameval.events.times import outside_range
 from streameval.join.attribution import FOREVER, AttributionKey, OutcomeCounts
 from streameval.join.kernel import (
@@ -428,7 +429,7 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
             tables[row["side"]].append(arrow.ipc.open_stream(row["rows"]).read_all())
         except (KeyError, TypeError, ValueError, OSError, arrow.ArrowException) as error:
             problem = f"{row!r:.80} is not a row of pieces: {error}"
-            raise DamagedStateError("piece", problem) from error
+            raise damaged("piece", problem) from error
     impressions, interactions = (concatenated(*tables[side], side=side) for side in _SIDES)
     return impressions, interactions
 

@@ -5,8 +5,7 @@ from typing import Literal
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.metric import metric
-from streameval.catalogue.reading import Bounded
-from streameval.events.errors import UndefinedMetricError
+from streameval.catalogue.reading import Bounded, undefined
 from streameval.statistics.exposures import Exposures
 
 
@@ -38,6 +37,6 @@ def item_coverage(
     """
     items = catalog if isinstance(catalog, int) else len(catalog)
     if not items:
-        raise UndefinedMetricError("item_coverage", "the catalogue is empty")
+        raise undefined("item_coverage", "the catalogue is empty")
     among = None if isinstance(catalog, int) or unknown == "count" else catalog
     return Bounded(*(distinct / items for distinct in exposures.bounded(among)))

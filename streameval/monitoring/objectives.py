@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from streameval.engine.monitoring import Alert, Severity
 from streameval.engine.windows.times import SECOND, duration_of, duration_problem
-from streameval.events.errors import UsageError, unknown_name_problem
+from streameval.events.errors import UsageError
+from streameval.events.spelling import unknown_name_problem
 
 BURNING: Final = "StreamevalErrorBudgetBurning"
 _DAYS: Final = 30

@@ -13,8 +13,9 @@ from streameval.config.config import Config
 from streameval.engine.monitoring import REPLICAS, Alert
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import duration_problem
-from streameval.events.errors import MetricError, UsageError, unknown_name_problem
+from streameval.events.errors import MetricError, UsageError
 from streameval.events.ids import is_number
+from streameval.events.spelling import unknown_name_problem
 from streameval.exporters.names import PREFIX
 from streameval.monitoring.alerts import alerts_of, jobs_matcher
 from streameval.monitoring.exported_names import COVERAGE, Names, short_name, short_names

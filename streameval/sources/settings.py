@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.events.errors import ConfigError, suggestion
+from streameval.events.errors import ConfigError
 from streameval.events.problems import check_types
+from streameval.events.spelling import suggestion
 
 STDIN = "-"
 """The path that means standard input."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import msgspec
 import numpy as np
 
-from streameval.events.errors import UnlikeStateError
+from streameval.events.saved_states import unlike
 from streameval.statistics.arrays import (
     BoolArray,
     FloatArray,
@@ -129,7 +129,7 @@ class Groups(Statistic):
         """Add the sums of others, which may have more groups or days."""
         for other in others:
             if not self.options.within(other.options):
-                raise UnlikeStateError("groups", self.options, other.options)
+                raise unlike("groups", self.options, other.options)
             other.reduce()
         for name, relation in self.relations.items():
             relation.merge(*(self._of(other, name) for other in others))

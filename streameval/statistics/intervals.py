@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_ar
 import msgspec
 import numpy as np
 
-from streameval.events.errors import MetricError, suggestion
+from streameval.events.errors import MetricError
 from streameval.events.ids import is_number
+from streameval.events.spelling import suggestion
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 
 IntervalKind: TypeAlias = Literal["anytime", "fixed", "pointwise"]

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.events import Batch
-from streameval.events.errors import UnlikeStateError
+from streameval.events.saved_states import unlike
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items
@@ -135,7 +135,7 @@ class Statistic:
         """
         for other in others:
             if other.options != self.options:
-                raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
+                raise unlike(type(self).__name__.lower(), self.options, other.options)
             other.reduce()
         self.reduce()
         alike = others if self.cap is None else self.cap.align(others)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from streameval.events.errors import UnlikeStateError
+from streameval.events.saved_states import unlike
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, GroupSums
 from streameval.statistics.limits import MOST_USERS
@@ -185,7 +185,7 @@ class UserSums(Statistic):
         """Add the sums of others, which may keep more users or fewer."""
         for other in others:
             if other.options.metrics != self.options.metrics:
-                raise UnlikeStateError("sums by user", self.options, other.options)
+                raise unlike("sums by user", self.options, other.options)
             other.reduce()
         self.reduce()
         self.cap.forget()  # Others may have users above the threshold.

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from streameval.events import Batch, Id
-from streameval.events.errors import UnlikeStateError
+from streameval.events.saved_states import unlike
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
 from streameval.statistics.limits import MOST_USERS
 from streameval.statistics.relation import Shape
@@ -253,7 +253,7 @@ class Users(Statistic):
         """Add the users of others; users whose days are known do not change the version."""
         for other in others:
             if other.options != self.options:
-                raise UnlikeStateError("users", self.options, other.options)
+                raise unlike("users", self.options, other.options)
             theirs, mine = (statistic.relations["halvings"] for statistic in (other, self))
             cells = other.cells
             halvings = theirs.value(cells)

@@ -441,7 +441,8 @@ def _check(metric: Metric, name: str, law: Law, events: Sequence[Event]) -> None
         return
     fewest = smallest(events, lambda fewer: _broken_law(metric, law, fewer) is not None)
     detail = _broken_law(metric, law, fewest) or "the result differs from try to try"
-    raise MetricLawError(metric.text, name, detail, fewest)
+    message = f"metric {metric.text!r} breaks the law {name!r}: {detail}."
+    raise MetricLawError(message, metric=metric.text, law=name, detail=detail, events=fewest)
 
 
 def _broken_law(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:

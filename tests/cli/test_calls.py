@@ -14,17 +14,17 @@ import pytest
 import typer
 
 from streameval.catalogue import catalogue
+from streameval.checkpoints.checkpointer import unsaved_error
 from streameval.cli.app import COMMANDS, app
 from streameval.engine.dead_letters import LimitExceeded, too_many_invalid
+from streameval.engine.ingest import uncountable
 from streameval.evaluation.shell.exits import status_of
 from streameval.events.errors import (
     RefusedMemberError,
     RefusedStateError,
     SourceError,
-    UncountableRecordsError,
-    UnevenStreamsError,
-    UnsavedStateError,
 )
+from streameval.join.frontend import uneven_streams
 from streameval.join.open_records import too_many_open
 from streameval.statistics.kernel import KERNEL
 from tests.cli.program import command, from_json, printed, run
@@ -86,16 +86,16 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
     decided = [
         RefusedMemberError("kafka", "another process has joined as the same `member`", "rename it"),
         too_many_open("max_open", 11, 10),
-        UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
+        uneven_streams(1, {"shown": 2, "clicks": 3}, []),
         too_many_invalid(LimitExceeded(51, 1_000, "5 %"), "events[0] offset 7"),
-        RefusedStateError("state", "it has", "give another", owner=("group", "g1", "g2")),
+        RefusedStateError("text", where="state", problem="it has", owner=("group", "g1", "g2")),
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     # Processes hand them on with their data.
     assert [vars(pickle.loads(pickle.dumps(error))) for error in decided] == [*map(vars, decided)]
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1
-    assert status_of(UncountableRecordsError([("events[0]", 14, 14)], "KeyError")) == 1
-    assert status_of(UnsavedStateError({"events[0]": True}, "no space left")) == 1
+    assert status_of(uncountable([("events[0]", 14, 14)], "KeyError")) == 1
+    assert status_of(unsaved_error({"events[0]": True}, "no space left")) == 1
 
 
 def test_the_table_has_every_metric_with_its_summary() -> None:

@@ -21,6 +21,7 @@ from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.events.errors import DamagedStateError
 from streameval.events.records import CommitAnswer, Partition
+from streameval.events.saved_states import damaged
 from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
 from tests.batches import batch_of
@@ -63,7 +64,7 @@ class Rotting(MemoryStore):
 
 def _unreadable(entry: Entry) -> bytes:
     """Reads a part that was damaged after its check."""
-    raise DamagedStateError(entry.name, "a bit has flipped")
+    raise damaged(entry.name, "a bit has flipped")
 
 
 class Costly(Recorded):

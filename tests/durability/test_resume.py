@@ -9,6 +9,7 @@ from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.ingest import Ingest
 from streameval.events.errors import DamagedStateError
 from streameval.events.records import Partition
+from streameval.events.saved_states import damaged
 from tests.durability.checkpointing import LoneMember, P, after, batch
 from tests.durability.process import digests, ingest
 
@@ -51,7 +52,7 @@ def test_a_damaged_part_leaves_the_ingest_as_it_was() -> None:
 
         def read(self, part: str) -> bytes:
             if part == last:
-                raise DamagedStateError("events[0]", "bytes differ")
+                raise damaged("events[0]", "bytes differ")
             return content[part]
 
     with pytest.raises(DamagedStateError):

@@ -21,7 +21,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dead_letters import Limits
-from streameval.engine.ingest import EventFrontend, Ingest
+from streameval.engine.ingest import EventFrontend, Ingest, uncountable
 from streameval.engine.partition import META, Layout
 from streameval.events import Batch, Event
 from streameval.events.errors import RefusedRecordsError, UncountableRecordsError
@@ -182,7 +182,7 @@ def test_records_that_fail_only_together_end_the_process(monkeypatch: pytest.Mon
 
 def test_of_many_partitions_that_fail_together_the_first_few_are_named() -> None:
     records = [(f"events[{number}]", number, number + 1) for number in range(1_200)]
-    error = UncountableRecordsError(records, "KeyError")
+    error = uncountable(records, "KeyError")
     assert error.records == records
     assert str(error).partition(":")[0] == (
         "events[0] offsets 0 to 1, events[1] offsets 1 to 2, events[2] offsets 2 to 3 "

@@ -12,13 +12,19 @@ from msgspec.structs import replace
 from streameval.accumulator.counting import CountedBatch
 from streameval.accumulator.formulas import call_metric, number_of
 from streameval.accumulator.inputs import InputIdentities, identities
-from streameval.accumulator.kinds.spec import CountedTable, PlanLimits, StatisticSpec, name_of
+from streameval.accumulator.kinds.spec import (
+    CountedTable,
+    PlanLimits,
+    StatisticSpec,
+    name_of,
+    not_kept,
+)
 from streameval.accumulator.make_reading import LEVELS, mean_reading, undefined_reading
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading
 from streameval.catalogue.summary import summary
-from streameval.events.errors import NotKeptError, UndefinedMetricError
+from streameval.events.errors import UndefinedMetricError
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.asked import CellOptions, cell_options
@@ -98,7 +104,7 @@ def _statistic(metric: Metric, table: CountedTable) -> Statistic:
     (spec,) = specs(metric, table.limits)
     statistic = table.statistics.get(spec.name)
     if statistic is None:
-        raise NotKeptError(metric.text, "it was not counted at that cut-off")
+        raise not_kept(metric, "it was not counted at that cut-off")
     return statistic
 
 

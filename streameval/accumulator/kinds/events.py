@@ -9,13 +9,12 @@ from typing import cast
 
 from streameval.accumulator.counting import CountedBatch
 from streameval.accumulator.inputs import InputIdentities, metric_inputs
-from streameval.accumulator.kinds.spec import CountedTable, PlanLimits, StatisticSpec
+from streameval.accumulator.kinds.spec import CountedTable, PlanLimits, StatisticSpec, not_kept
 from streameval.accumulator.make_reading import event_reading
 from streameval.catalogue import denominator, parse
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.events.errors import NotKeptError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import OF_WEIGHTS, Values, ValuesOptions
 from streameval.statistics.vocabulary import Items
@@ -91,7 +90,7 @@ def event_values(metric: Metric, table: CountedTable) -> Values:
     """
     statistic = table.statistics.get(event_values_name(metric))
     if statistic is None:
-        raise NotKeptError(metric.text, "its values were not kept, event by event")
+        raise not_kept(metric, "its values were not kept, event by event")
     return cast("Values", statistic)
 
 

@@ -12,6 +12,7 @@ from streameval.accumulator.kinds.sums import merged_sums, summed_metrics
 from streameval.catalogue import denominator
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
+from streameval.events.errors import NotComparableError
 from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, ratio_of
@@ -128,6 +129,14 @@ def ungrouped(metric: Metric, table: CountedTable) -> str | None:
             f"{metric.text} was not configured from the start, so its sums by user were not kept."
         )
     return None
+
+
+def not_comparable(metric: str, why: str | None = None) -> NotComparableError:
+    """The error for a metric without sums by user group; `why`, or as none are configured."""
+    why = why or "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
+    return NotComparableError(
+        f"metric {metric!r} cannot be compared. {why}", metric=metric, why=why
+    )
 
 
 def group_sums(metric: Metric, table: CountedTable, cells: IntArray) -> list[GroupSums] | None:

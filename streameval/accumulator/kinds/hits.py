@@ -26,6 +26,7 @@ from streameval.accumulator.kinds.spec import (
     StatisticSpec,
     filter_inputs,
     name_of,
+    not_kept,
 )
 from streameval.accumulator.make_reading import (
     mean_reading,
@@ -198,7 +199,7 @@ def hits_statistic(metric: Metric, table: CountedTable) -> Hits:
     check_depth(metric, table.limits.depth)
     statistic = table.statistics.get(name_of(hits_options(metric, table.limits.depth)))
     if statistic is None:
-        raise NotKeptError(metric.text, "hits were counted with other parameters")
+        raise not_kept(metric, "hits were counted with other parameters")
     return cast("Hits", statistic)
 
 
@@ -230,13 +231,20 @@ def check_depth(metric: Metric, depth: int | None) -> None:
     if depth is not None and (metric.k is None or metric.k > depth):
         needed = "the whole list" if metric.k is None else f"rank {metric.k}"
         why = f"{needed}, but only the first {depth} ranks are kept"
-        raise NotKeptError(metric.text, why, metric.k, depth)
+        raise NotKeptError(
+            f"metric {metric.text!r} needs {why}. Name it when you create the Accumulator, or pass "
+            "a larger depth=.",
+            metric=metric.text,
+            why=why,
+            k=metric.k,
+            depth=depth,
+        )
 
 
 def _values(metric: Metric, table: CountedTable) -> Values:
     statistic = table.statistics.get(values_name(metric))
     if statistic is None:
-        raise NotKeptError(metric.text, "its values were not kept, list by list")
+        raise not_kept(metric, "its values were not kept, list by list")
     return cast("Values", statistic)
 
 
@@ -253,7 +261,7 @@ def _total(
     if graded.size:
         stored = table.statistics.get(values_name(metric, only_graded=True))
         if not isinstance(stored, Values):
-            raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
+            raise not_kept(metric, "lists with gains came, and its values were not kept")
         valued = np.zeros(cells.size, np.int64)
         undefined = np.zeros(cells.size, np.int64)
         distributions: list[Distribution] = stored.view(cells[graded])

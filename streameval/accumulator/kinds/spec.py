@@ -13,7 +13,7 @@ from streameval.accumulator.inputs import InputIdentities, identities, metric_in
 from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import OwnStatisticError
+from streameval.events.errors import NotKeptError, OwnStatisticError
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.lists import HitsOptions
@@ -178,6 +178,15 @@ Need: TypeAlias = (
 all metrics, the limits, and the number of user groups (0 without intervals) that returns some."""
 
 
+def not_kept(metric: Metric, why: str) -> NotKeptError:
+    """The error for a metric whose statistic is not in a table."""
+    return NotKeptError(
+        f"metric {metric.text!r} cannot be read: {why}. Name it when you create the Accumulator.",
+        metric=metric.text,
+        why=why,
+    )
+
+
 class CountedTable(Protocol):
     """A table, as the kinds of statistics read it."""
 
@@ -228,7 +237,7 @@ def name_of(options: Hashable) -> str:
     except TypeError as error:
         kind = type(options).__name__
         problem = f"the options {kind} of a statistic: {error}; give every field a default."
-        raise OwnStatisticError(kind, problem) from None
+        raise OwnStatisticError(problem, statistic=kind) from None
     fields = sorted(type(options).__struct_fields__)  # type: ignore[attr-defined]  # all are Structs
     values = ((name, getattr(options, name)) for name in fields)
     parts = (

@@ -12,14 +12,19 @@ from streameval.accumulator.formulas import lists_by_rule
 from streameval.accumulator.inputs import InputIdentities
 from streameval.accumulator.kinds import hits
 from streameval.accumulator.kinds.groups import groups_spec, ungrouped
-from streameval.accumulator.kinds.spec import CountedTable, PlanLimits, Scope, StatisticSpec
+from streameval.accumulator.kinds.spec import (
+    CountedTable,
+    PlanLimits,
+    Scope,
+    StatisticSpec,
+    not_kept,
+)
 from streameval.accumulator.kinds.sums import merged_sums, summed_metrics
 from streameval.accumulator.make_reading import with_refusals
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.summary import summary
-from streameval.events.errors import NotKeptError
 from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution
@@ -175,7 +180,7 @@ def user_sums_of(metric: Metric, table: CountedTable) -> UserSums:
     """
     sums = table.at_slot(_SLOT)
     if sums is None or metric.per_list not in sums.options.metrics:
-        raise NotKeptError(metric.text, "its sums by user were not kept")
+        raise not_kept(metric, "its sums by user were not kept")
     return cast("UserSums", sums)
 
 

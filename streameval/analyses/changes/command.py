@@ -39,13 +39,14 @@ from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
-from streameval.evaluation.arguments import NoEventsError, as_usage_error
+from streameval.evaluation.arguments import as_usage_error, no_events
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, explicit_options, setup_of
 from streameval.evaluation.shell.flags import OutputFormat, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states
-from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
+from streameval.events.errors import InvalidEventError, SourceError, UsageError
+from streameval.events.spelling import suggestion
 from streameval.inference.days import calendar_of, date_of, number_of_day
 from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals
@@ -215,7 +216,7 @@ def _reports(
             raise UsageError(
                 "no metric that can be watched; `streameval metrics` lists those with intervals."
             )
-        raise NoEventsError(request.files)
+        raise no_events(request.files)
     values = {
         key: {value for family in families for value in family.values_of(name).values()}
         for key in ("label", "mix", "rollouts")

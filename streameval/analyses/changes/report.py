@@ -11,8 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from streameval.engine.analysis import CountedSetup, Problem
-from streameval.events.errors import ConfigError, suggestion, unknown_name_problem
+from streameval.events.errors import ConfigError
 from streameval.events.problems import check_types
+from streameval.events.spelling import suggestion, unknown_name_problem
 from streameval.inference.codes import Code
 from streameval.inference.days import date_of, number_of_day
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.inputs import check_same_zone
+from streameval.accumulator.kinds.groups import not_comparable
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.overlap import clause_of
 from streameval.analyses.changes.report import (
@@ -40,8 +41,9 @@ from streameval.analyses.changes.shifts import (
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import NOT_VALUES
-from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
+from streameval.events.errors import MetricError
 from streameval.events.ids import is_number
+from streameval.events.saved_states import unlike
 from streameval.inference.days import date_of, given_day, number_of_day
 from streameval.inference.interval_formulas import (
     LARGEST_EVIDENCE,
@@ -548,7 +550,7 @@ def changes(
         check_same_zone(accumulator.context.time_zone, against.context.time_zone)
         if arm.sums.numerators.shape[1] != other.sums.numerators.shape[1]:
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
-            raise UnlikeStateError("numbers of user groups", *counts)
+            raise unlike("numbers of user groups", *counts)
     newest = int(arm.sums.days[-1]) if arm.sums.days.size else 0
     last = newest - 1 if until is None else given_day("until", until)
     if last > newest > 0:
@@ -572,9 +574,9 @@ def changes(
 
 def _watched_slice(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
     if accumulator.intervals is None:
-        raise NotComparableError(metric.text)
+        raise not_comparable(metric.text)
     sums = accumulator.groups(metric.text)
     if sums is None:
-        raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")
+        raise not_comparable(metric.text, accumulator.read(metric.text).no_interval)
     objection = objections_to([metric], accumulator.table, [0]).get(metric.text)
     return WatchedSlice(sums, reason_not_judged=None if objection is None else objection.reason)

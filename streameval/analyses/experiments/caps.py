@@ -210,10 +210,10 @@ def _cap(metric: Metric, distribution: Distribution) -> PercentileCap:
     cap = values.quantile(percentile / 100.0)
     if not cap > 0.0 or math.isinf(cap):
         raise MetricTextError(
-            metric.text,
             f"metric {metric.text!r}: percentile {format_value(percentile)} of the "
             f"{values.count:,} values other than 0 is {format_value(cap)}, and a cap is above 0; "
             "give a number.",
+            metric=metric.text,
             parameter=parameter,
         )
     return PercentileCap(

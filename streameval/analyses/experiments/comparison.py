@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.inputs import check_same_zone
-from streameval.accumulator.kinds.groups import ungrouped, unlike_metrics
+from streameval.accumulator.kinds.groups import not_comparable, ungrouped, unlike_metrics
 from streameval.accumulator.kinds.user_sums import has_user_means
 from streameval.accumulator.objections import Objection, objections_to, user_means_by_group
 from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.sample_ratio import lack_ids
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import NotComparableError, UnlikeStateError
+from streameval.events.saved_states import unlike
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.interval_formulas import (
     LARGEST_EVIDENCE,
@@ -316,7 +316,7 @@ def compare_accumulators(
     parsed = metric_of(metric, treatment.metrics)
     beside = parsed if against is None else metric_of(against, control.metrics)
     if reason := unlike_metrics(beside, parsed):
-        raise NotComparableError(parsed.text, reason)
+        raise not_comparable(parsed.text, reason)
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = replace(intervals, precision=precision)
@@ -324,7 +324,7 @@ def compare_accumulators(
     first, other = _sums(control, beside), _sums(treatment, parsed)
     if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
-        raise NotComparableError(parsed.text, reason)
+        raise not_comparable(parsed.text, reason)
     higher = parsed.definition.higher_is_better
     settings = Settings(method, intervals.precision, intervals.confidence, higher)
     contrast = contrast_of(first, other)
@@ -360,15 +360,15 @@ def distrust(comparison: Comparison, objection: Objection) -> Comparison:
 
 def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:
     if accumulator.intervals is None:
-        raise NotComparableError(metric.text)
+        raise not_comparable(metric.text)
     if has_user_means(metric, accumulator.table):
         means = user_means_by_group(metric, accumulator.table, np.array([0]))
         if means.problem is not None:
-            raise NotComparableError(metric.text, means.problem)
+            raise not_comparable(metric.text, means.problem)
         return means.sums
     sums = accumulator.groups(metric.text)
     if sums is None:
-        raise NotComparableError(metric.text, ungrouped(metric, accumulator.table) or "")
+        raise not_comparable(metric.text, ungrouped(metric, accumulator.table))
     return sums
 
 
@@ -376,7 +376,7 @@ def on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums,
     """The sums on the days on which both arms have lists."""
     if control.numerators.shape[1] != treatment.numerators.shape[1]:
         counts = (sums.numerators.shape[1] for sums in (control, treatment))
-        raise UnlikeStateError("numbers of user groups", *counts)
+        raise unlike("numbers of user groups", *counts)
     ones, others = (sums.days[sums.denominators.any(axis=1)] for sums in (control, treatment))
     days = np.intersect1d(ones, others)
     first, other = (

@@ -53,11 +53,11 @@ from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.arguments import (
     InputError,
     Named,
-    NoEventsError,
     Setting,
     Surroundings,
     column,
     idle_notes,
+    no_events,
 )
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
@@ -70,7 +70,8 @@ from streameval.evaluation.stores import (
     selected_metrics,
     without_sets,
 )
-from streameval.events.errors import UsageError, suggestion
+from streameval.events.errors import UsageError
+from streameval.events.spelling import suggestion
 from streameval.exporters.view import CAUTION, has_estimates
 from streameval.inference.planned_looks import MOST_LOOKS, PlannedLook
 from streameval.inference.words import confidence_text, percent
@@ -413,7 +414,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
     log, experiment, intervals = _count(request, options, around)
     counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
-        raise NoEventsError(request.files)
+        raise no_events(request.files)
     _check_users([everyone.audience], request)
     tables = {metric: family.table for family in log.families for metric in family.metrics}
     if control not in counted:
@@ -568,7 +569,7 @@ def _check_variants(
 ) -> None:
     label, names = experiment.label, [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variants:
-        raise NoEventsError(request.files)
+        raise no_events(request.files)
     if not names:
         raise InputError(
             "{problem}; name the field of the variant with {label=FIELD} or {column}.",

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.accumulator import Accumulator
+from streameval.accumulator.kinds.groups import not_comparable
 from streameval.analyses.experiments.adjustment import share_left
 from streameval.analyses.experiments.comparison import Settings
 from streameval.analyses.experiments.course import (
@@ -17,7 +18,7 @@ from streameval.analyses.experiments.course import (
     pace_of,
 )
 from streameval.catalogue import metric_of
-from streameval.events.errors import MetricError, NotComparableError
+from streameval.events.errors import MetricError
 from streameval.events.ids import is_number
 from streameval.inference.interval_formulas import FEWEST_GROUPS, pool_days, standard_error
 from streameval.statistics.intervals import Audience, GroupSums, Intervals, Method
@@ -154,10 +155,10 @@ def plan(
     text = metric_of(metric, accumulator.metrics).text
     intervals, audience = accumulator.intervals, accumulator.audience
     if intervals is None or audience is None:
-        raise NotComparableError(text)
+        raise not_comparable(text)
     sums = accumulator.groups(text)
     if sums is None:
-        raise NotComparableError(text, accumulator.read(text).no_interval or "")
+        raise not_comparable(text, accumulator.read(text).no_interval)
     goal = Goal(lift=lift, power=power, shares=tuple(shares))
     return plan_sums(text, sums, audience, intervals, goal)
 
@@ -176,7 +177,7 @@ def plan_sums(
             f"Too few users: {users:,.0f} of them, with a value of {estimate.value:.4g}; count "
             f"more than {FEWEST_GROUPS} users with some success."
         )
-        raise NotComparableError(metric, reason)
+        raise not_comparable(metric, reason)
     return ExperimentPlan(
         metric=metric,
         value=estimate.value,

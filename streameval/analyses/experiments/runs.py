@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_args, overload
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.kinds.groups import not_comparable
 from streameval.analyses.experiments.caps import PercentileCap
 from streameval.analyses.experiments.comparison import Comparison, compare_accumulators
 from streameval.analyses.experiments.files import (
@@ -54,7 +55,7 @@ from streameval.evaluation.plot import DrawnRow, axes_of, draw_rows
 from streameval.evaluation.setup import Request, explicit_options
 from streameval.evaluation.sources import CallInputs, inputs_of, is_path
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
-from streameval.events.errors import MetricError, NotComparableError, UsageError
+from streameval.events.errors import MetricError, UsageError
 from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals, Method, check_method
 
@@ -476,7 +477,7 @@ def _of_counts(
     for name, counted in counts.items():
         if counted.intervals is None:
             reason = f"Count {name} with intervals=Intervals()."
-            raise NotComparableError(texts[0], reason)
+            raise not_comparable(texts[0], reason)
     intervals = replace(first.intervals or Intervals(), **bounds)
     variants = {name: variant_of(counted) for name, counted in counts.items()}
     compared = [metric for metric in first.metrics if metric.text in texts]

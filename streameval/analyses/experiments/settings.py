@@ -22,9 +22,10 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import CountedFamily, CountedSetup, Expected, Problem
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import NOT_VALUES
-from streameval.events.errors import ConfigError, unknown_name_problem
+from streameval.events.errors import ConfigError
 from streameval.events.ids import is_number
 from streameval.events.problems import check_types
+from streameval.events.spelling import unknown_name_problem
 from streameval.inference.days import number_of_day
 from streameval.inference.words import list_text
 

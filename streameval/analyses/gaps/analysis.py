@@ -31,7 +31,7 @@ from streameval.engine.rankers import slices_by
 from streameval.engine.snapshot import LIFETIME
 from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.views import SliceTable
-from streameval.events.errors import unknown_name_problem
+from streameval.events.spelling import unknown_name_problem
 from streameval.exporters.names import slice_labels
 from streameval.exporters.page.templates import render
 from streameval.statistics.intervals import IntervalKind, Intervals

@@ -14,7 +14,7 @@ from streameval.analyses.gaps.analysis import GAPS, gaps_in
 from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.arguments import NoEventsError, as_usage_error
+from streameval.evaluation.arguments import as_usage_error, no_events
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.shell.flags import (
@@ -34,7 +34,8 @@ from streameval.evaluation.stores import (
     restore_states,
     without_sets,
 )
-from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
+from streameval.events.errors import InvalidEventError, SourceError, UsageError
+from streameval.events.spelling import suggestion
 from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals, Method
 
@@ -122,7 +123,7 @@ def _find(
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     values = {value.name for gap in gap_list for value in gap.values}
     if not values:
-        raise NoEventsError(request.files)
+        raise no_events(request.files)
     if values == {MISSING_LABEL}:
         raise UsageError(
             f"no event in {', '.join(request.files)} has the field {by!r}; name it with --by FIELD "

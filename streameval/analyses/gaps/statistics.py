@@ -19,6 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator.accumulator import Accumulator
+from streameval.accumulator.kinds.groups import not_comparable
 from streameval.accumulator.objections import SliceSums, user_sums
 from streameval.accumulator.overlap import Overlap
 from streameval.accumulator.reading_intervals import IntervalMethod
@@ -26,7 +27,8 @@ from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.labels import OTHER
-from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
+from streameval.events.errors import MetricError
+from streameval.events.saved_states import unlike
 from streameval.inference.interval_formulas import (
     FEWEST_GROUPS,
     NOISE,
@@ -160,7 +162,7 @@ def gap(
     parsed = metric_of(metric, first.metrics)
     intervals = first.intervals
     if intervals is None:
-        raise NotComparableError(parsed.text)
+        raise not_comparable(parsed.text)
     if precision is not None:
         intervals = replace(intervals, precision=precision)
     how, everyone = IntervalMethod(intervals, method), np.array([0])
@@ -181,7 +183,7 @@ def gap_of(
     """
     widths = {value.sums.numerators.shape[1] for value in values.values()}
     if len(widths) > 1:
-        raise UnlikeStateError("numbers of user groups", min(widths), max(widths))
+        raise unlike("numbers of user groups", min(widths), max(widths))
     rows = _with_enough_clicks([_LabelValue.of(name, value) for name, value in values.items()])
     rows.sort(key=lambda row: (row.estimate.value, row.name))
     compared = [row for row in rows if row.left_out is None]

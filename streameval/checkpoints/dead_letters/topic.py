@@ -80,6 +80,7 @@ _LONGEST_KEY: Final = 1024
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_WRITING: Final = "writing dead letters to topic "
 _RIGHTS: Final = "allow this user to describe, create and write the topic"
 _RETRY: Final = "the letters are kept and retried at the next checkpoint"
 
@@ -183,13 +184,13 @@ class DeadLetterTopics:
                 )
                 return future
         problem = f"record {dead_letter.identity} of {size:,} bytes is too large"
-        raise DeadLetterError(f"topic {name}", problem, "raise max.message.bytes of the topic")
+        raise DeadLetterError(_WRITING + name, problem, "raise max.message.bytes of the topic")
 
     def _failure(self, error: Exception) -> DeadLetterError:
         _, problem, remedy = failure_of(error, self._config)
         if isinstance(error, AuthorizationError):
             remedy = _RIGHTS
-        where = f"topic {', '.join(dict.fromkeys(self._names.values()))}"
+        where = _WRITING + ", ".join(dict.fromkeys(self._names.values()))
         return DeadLetterError(where, problem, f"{remedy}; {_RETRY}")
 
 
@@ -279,7 +280,7 @@ def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None
     with closing(Cluster(config)) as cluster:
         described = cluster.topics(list(dict.fromkeys([*inputs, *inputs.values()])))
         for name, why in described.refused.items():
-            raise DeadLetterError(f"topic {name}", f"Kafka says {why}", f"{_RIGHTS}; {_RETRY}")
+            raise DeadLetterError(_WRITING + name, f"Kafka says {why}", f"{_RIGHTS}; {_RETRY}")
         counts = Counter(partition.topic for partition in described.partitions)
         for name in inputs.keys() & set(described.missing):
             limit = cluster.setting(inputs[name], _MAX_MESSAGE_BYTES)

@@ -46,12 +46,8 @@ from streameval.engine.windows.times import (
     span_text,
 )
 from streameval.events import Batch
-from streameval.events.errors import (
-    DamagedStateError,
-    UnlikeStateError,
-    UsageError,
-    damage_as_error,
-)
+from streameval.events.errors import UsageError
+from streameval.events.saved_states import damage_as_error, damaged, unlike
 from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.matching import Search, widest
 from streameval.statistics.relation import next_version
@@ -389,7 +385,7 @@ class Family:
         if missing:
             expected = tuple(table.statistics)
             present_names = tuple(name for name in expected if name not in missing)
-            raise UnlikeStateError(f"statistics of {self.spec.name}", expected, present_names)
+            raise unlike(f"statistics of {self.spec.name}", expected, present_names)
         self._pending.flush()
         table.distribute(_SLICE_BITS, {0: self._pane(target)})
         if (users := self.own_users()) is not None:
@@ -480,7 +476,7 @@ class Family:
             self.activity.load(state[1], self._slices)
         own_sections |= loaded
         if section_name(self.spec.name, PAST_PANE) not in own_sections:
-            raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
+            raise damaged(section_name(self.spec.name, PAST_PANE), "it is missing")
         plan = self.spec.table.plan
         users = own_sections.pop(prefix + _USERS, None)
         if self._users is not None and users is None:
@@ -492,7 +488,7 @@ class Family:
             new |= _of_user_sums(missing)
         panes = {name: pane_of(name, self.windowing.pane) for name in sorted(own_sections)}
         if sum(pane.size != DAY for pane in panes.values()) > most_panes:
-            raise DamagedStateError(prefix, f"it has {len(panes):,} panes")
+            raise damaged(prefix, f"it has {len(panes):,} panes")
         for name, pane in panes.items():
             data = own_sections[name]
             if pane.size != DAY:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streameval.engine.windows.labels import Labels
-from streameval.events.errors import DamagedStateError, damage_as_error
+from streameval.events.saved_states import damage_as_error, damaged
 
 
 class Section(NamedTuple):
@@ -55,7 +55,7 @@ def decode_table(name: str, data: bytes, dimensions: int) -> tuple[list[Labels],
     with damage_as_error(name):
         labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
     if any(len(label) != dimensions for label in labels):
-        raise DamagedStateError(name, "it has another number of dimensions")
+        raise damaged(name, "it has another number of dimensions")
     if any(left >= right for left, right in pairwise(labels)):
-        raise DamagedStateError(name, "its slices are not in order")
+        raise damaged(name, "its slices are not in order")
     return labels, data[end:]

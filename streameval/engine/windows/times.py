@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.events.errors import DamagedStateError, UnlikeStateError
+from streameval.events.saved_states import damaged, unlike
 from streameval.events.times import moment_of
 from streameval.inference.days import calendar_of
 from streameval.statistics.arrays import IntArray, place_values
@@ -230,11 +230,11 @@ def pane_of(name: str, pane: int) -> Pane:
     if rest == _PAST_NAME:
         return PAST_PANE
     if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
-        raise DamagedStateError(name, "no section has such a name")
+        raise damaged(name, "no section has such a name")
     for size_known in (pane, HOUR, DAY):
         if size == _size(size_known):
             return Pane(size_known, int(index) * size_known)
-    raise UnlikeStateError("panes", _size(pane), size)
+    raise unlike("panes", _size(pane), size)
 
 
 def span_text(microseconds: int) -> str:

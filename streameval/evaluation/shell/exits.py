@@ -25,9 +25,11 @@ USAGE_ERROR: Final = 2
 class OutputError(StreamevalError):
     """Standard output cannot be written."""
 
-    def __init__(self, error: OSError) -> None:
-        problem = (error.strerror or str(error)).lower()
-        super().__init__(f"cannot write to standard output: {problem}; redirect it elsewhere.")
+
+def output_error(error: OSError) -> OutputError:
+    """The error for standard output that takes no more."""
+    problem = (error.strerror or str(error)).lower()
+    return OutputError(f"cannot write to standard output: {problem}; redirect it elsewhere.")
 
 
 def status_of(error: StreamevalError) -> int:
@@ -104,7 +106,7 @@ def output() -> Iterator[None]:
         raise Exit(DONE) from None
     except OSError as error:
         discard_output()
-        raise OutputError(error) from error
+        raise output_error(error) from error
 
 
 def discard_output() -> None:

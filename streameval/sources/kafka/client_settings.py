@@ -20,8 +20,9 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.util import ensure_valid_topic_name
 
-from streameval.events.errors import ConfigError, nearest
+from streameval.events.errors import ConfigError
 from streameval.events.secrets import FileText, names_a_file, substitute
+from streameval.events.spelling import nearest
 from streameval.sources.settings import LARGEST_PORT, KafkaOptions
 
 TABLE: Final = "source.kafka"

@@ -52,7 +52,7 @@ def reader(definition: SchemaDefinition, unit: TimeUnit) -> ToText:
 
 
 def _unusable(problem: str) -> RejectedSchemaError:
-    return RejectedSchemaError("unusable_schema", problem)
+    return RejectedSchemaError(problem, reason="unusable_schema")
 
 
 class _Reader:

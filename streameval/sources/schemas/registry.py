@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from streameval.decoding.invalid import Reason
-from streameval.events.errors import ConfigError, SourceError, StreamevalError
+from streameval.events.errors import ConfigError, SourceError, StreamevalError, with_fields
 from streameval.events.extras import import_extra
 from streameval.events.problems import check_types
 from streameval.events.secrets import substitute
@@ -77,12 +77,11 @@ class RegistryError(SourceError):
     """The registry cannot be queried, possibly only for now."""
 
 
+@with_fields
 class RejectedSchemaError(StreamevalError):
     """The registry has no such schema, or it cannot be used to decode records."""
 
-    def __init__(self, reason: Reason, problem: str) -> None:
-        self.reason: Reason = reason
-        super().__init__(problem)
+    reason: Reason
 
 
 class Registry:
@@ -107,7 +106,7 @@ class Registry:
         """The schema with this id, including its references."""
         if number > _LARGEST_ID:
             raise RejectedSchemaError(
-                "unknown_schema", f"the ids of a registry end at {_LARGEST_ID:,}"
+                f"the ids of a registry end at {_LARGEST_ID:,}", reason="unknown_schema"
             )
         return self._ask(lambda client: _fetch(client, number))
 
@@ -150,7 +149,7 @@ class Registry:
         except Exception as error:
             missing = self._missing(error)
             if missing is not None:
-                raise RejectedSchemaError("unknown_schema", missing) from error
+                raise RejectedSchemaError(missing, reason="unknown_schema") from error
             self._disconnect()
             where = f"the schema registry at {self.url}"
             raise RegistryError(where, *self._explained(error)) from error

@@ -1,0 +1,29 @@
+"""Names that a user may have meant by a misspelt one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def nearest(text: str, candidates: Iterable[str], similarity: float = 0.6) -> list[str]:
+    """The known names closest to a misspelt one, best first; at most three.
+
+    `similarity`: the least, from 0 to 1.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  slow, and for a mistake only
+
+    return get_close_matches(text.lower(), list(candidates), n=3, cutoff=similarity)
+
+
+def suggestion(text: str, candidates: Iterable[str]) -> str:
+    """The question "Did you mean ...?" for a misspelt name; empty if no known name is close."""
+    names = nearest(text, candidates)
+    return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
+
+
+def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | None:
+    """The problem with a name that is not among the allowed names, or None."""
+    if name in among:
+        return None
+    choices = ", ".join(map(repr, among)) or "none yet"
+    return f"not among {called} ({choices}).{suggestion(name, among)}"
