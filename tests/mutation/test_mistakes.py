@@ -36,8 +36,14 @@ def test_it_is_noticed_when_there_is(mistake: Mistake) -> None:
 
 
 @pytest.mark.parametrize("mistake", ALL, ids=lambda mistake: mistake.what)
-def test_it_can_be_made(mistake: Mistake) -> None:
+def test_it_can_be_made_and_its_test_exists(mistake: Mistake) -> None:
     ast.parse(mistake.source())
+    file, _, node = mistake.test.partition("::")
+    names = [name.partition("[")[0] for name in node.split("::") if name]
+    body = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")).body
+    for name in names:
+        (found,) = (at for at in body if getattr(at, "name", None) == name)
+        body = getattr(found, "body", [])
 
 
 def test_each_has_words_of_its_own() -> None:

@@ -175,9 +175,9 @@ def test_an_unusable_setting_is_a_configuration_error(options: dict[str, str], s
         asking("https://127.0.0.1:1", **options)
 
 
-def test_circular_references_end(registry: SmallRegistry) -> None:
+def test_references_of_references_come_first_and_circular_ones_end(registry: SmallRegistry) -> None:
     # A registry refuses such; ours is not left to it.
     number = register(registry.url, "a", '"string"', references=[Reference("b", "b")])
     register(registry.url, "b", '"long"', references=[Reference("a", "a")])
     with asking(registry.url) as client:
-        assert set(client.definition(number).references) <= {"a", "b"}
+        assert list(client.definition(number).references) == ["a", "b"]
