@@ -35,7 +35,7 @@ from streameval.config.tables import StateOptions
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import checkpoint_store, dead_letter_topics
 from streameval.engine.analysis import configured
-from streameval.engine.dead_letters import DeadLetter, dead_letters_in, decode_each
+from streameval.engine.dead_letters import DeadLetter, dead_letters_in, decode_valid
 from streameval.engine.first_records import FirstRecords
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.exits import FAILED, config_errors_in, output, report
@@ -255,7 +255,7 @@ def _check_fields(config: Config) -> bool:
     invalid = list[DeadLetter]()
     try:
         for batch in decodable_batches(kinds.sample(config.source, os.environ), schemas):
-            refused = decode_each(frontend.decode, batch).invalid
+            refused = decode_valid(frontend.decode, batch).invalid
             first.add(batch, refused)
             invalid += dead_letters_in(batch, refused[:1])
     finally:

@@ -19,7 +19,7 @@ from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import dead_letter_topics
 from streameval.daemon.log import level_of
-from streameval.engine.dead_letters import described
+from streameval.engine.dead_letters import describe_with_line
 from streameval.evaluation.shell.exits import (
     FAILED,
     config_errors_in,
@@ -152,6 +152,6 @@ def _unexpected(error: Exception) -> Mapping[str, str]:
     if is_out_of_memory(error):
         return {"error": out_of_memory(error)}
     return {
-        "error": f"{described(error)}: unexpected; please report this line.",
+        "error": f"{describe_with_line(error)}: unexpected; please report this line.",
         "traceback": describe_traceback(error),
     }

@@ -162,10 +162,11 @@ class _LaterHours:
 
     def is_due(self, now: float) -> bool:
         """True if it is time for another sample."""
-        due = now >= self._next
-        if due:
-            self._next = now + _PAUSE
-        return due
+        return now >= self._next
+
+    def note_sampled(self, now: float) -> None:
+        """Pause until the next sample."""
+        self._next = now + _PAUSE
 
     def add(self, values: Sequence[bytes], expected: Iterable[Expected], now: float) -> None:
         """Read records, and judge the hour when it is over."""
@@ -219,7 +220,11 @@ class FieldCheck:
             if later is not None:
                 later.add(records.valid, expected, now)
                 unmatched += later.absent
-                first.open(number, again=bool(later.absent) or later.is_due(now))
+                again = bool(later.absent)
+                if not again and later.is_due(now):
+                    later.note_sampled(now)
+                    again = True
+                first.open(number, again=again)
                 continue
             valid, refused = self._valid[number], self._refused[number]
             valid.add(records.valid)

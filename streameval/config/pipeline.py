@@ -30,7 +30,7 @@ from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.family import FamilySpec, widest_search
-from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.labels import LabelCapOptions
 from streameval.engine.windows.times import duration_of
 from streameval.events.extras import imports_of, load_named
 from streameval.events.records import RecordBatch
@@ -100,7 +100,7 @@ def layout(config: Config, inputs: Mapping[str, Any] = MappingProxyType({})) -> 
                 spans=group.spans,
                 metrics=group.metrics,
                 table=empty.table.empty(),
-                folding=_folding_of(config, group),
+                label_caps=_label_caps_of(config, group),
             )
             for group, empty in config.accumulators(inputs)
         ],
@@ -113,10 +113,10 @@ def layout(config: Config, inputs: Mapping[str, Any] = MappingProxyType({})) -> 
     )
 
 
-def _folding_of(config: Config, group: CountedFamily) -> FoldingOptions:
+def _label_caps_of(config: Config, group: CountedFamily) -> LabelCapOptions:
     # Lists that were shown are read alone, also of the combinations above the cap.
     rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}
-    return FoldingOptions(
+    return LabelCapOptions(
         cap=config.label_cap,
         named=tuple(map(config.named_values, group.dimensions)),
         max_series=config.max_series,

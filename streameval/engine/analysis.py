@@ -1,9 +1,9 @@
-"""The entry point for analyses: what one is made of, what it gets, and what it returns.
+"""The interface of an analysis: its parts, its input and its report.
 
-An analysis judges what the engine counts: is treatment better, did it get worse, who is served
-worse? It is a record of functions. The engine makes its reader and asks it at every snapshot; the
-configuration, the exporters and the commands ask for the rest, and none of them knows which
-analyses there are.
+An analysis judges the counts of the engine: is treatment better, did it get worse, who is served
+worse? It is a record of functions. The engine makes its reader and calls it at every snapshot; the
+configuration, the exporters and the commands call the rest. None of them knows which analyses there
+are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streameval.statistics.intervals import Intervals
 S = TypeVar("S")
 """Settings: the type of the analysis's table in the configuration."""
 R = TypeVar("R")
-"""Report: what its reader returns, and what it is shown by."""
+"""Report: the type that its reader returns."""
 R_co = TypeVar("R_co", covariant=True)
 
 Problem: TypeAlias = tuple[str, str]
@@ -70,7 +70,7 @@ class CountedSetup(NamedTuple):
     timed: bool
 
     def by(self, *names: str) -> list[Metric]:
-        """The metrics that are kept by a label or segment, or by several together."""
+        """The metrics that are counted by a label or segment, or by several together."""
         families = [part.metrics for part in self.families if {*names} <= {*part.dimensions}]
         return list(dict.fromkeys(metric for metrics in families for metric in metrics))
 
@@ -110,7 +110,7 @@ class UnreadPartitions(NamedTuple):
     problem: str | None = None
 
     def reason(self, command: str) -> str:
-        """Why there is no verdict; `command`: reads the state that processes share."""
+        """The reason for no verdict; `command`: reads the state that processes share."""
         if self.problem is not None:
             return f"{self.number:,} of the partitions are missing: {self.problem}"
         return (
@@ -201,26 +201,26 @@ def _expects_nothing(_settings: object) -> Iterable[Expected]:
 
 
 class Analysis(NamedTuple, Generic[S, R]):
-    """One analysis: its table in the configuration, its reader, and how its report is shown.
+    """One analysis: its table in the configuration, its reader, and the forms of its report.
 
     Attributes:
         name: key in the answer of the API, and id on the page.
         title: heading on the page.
         table: key in the configuration.
         settings: type of the table: a Struct, or a list of them.
-        describes: what the table holds, for the reference of the configuration.
+        describes: the content of the table, for the reference of the configuration.
         check: problems of the settings that need the rest of the configuration: key and text.
-        reader: made once; None if what it needs is not counted.
+        reader: makes it once; None if the statistics that it needs are not counted.
         gauges: of a report.
         section: HTML of a report, below its heading.
-        answer: what the API gives for a report, or for None.
+        answer: the answer of the API for a report, or for None.
         answers: type of the answer.
-        about: what the answer is, for OpenAPI.
-        is_alone: whether the answer has a path of its own, instead of a key among the values.
-        needs: specifications of what a family keeps besides the statistics of its metrics, or
-            functions that return some. None: nothing. Reports of `evaluate` leave out an analysis
-            that needs something.
-        line: what `check` says about the settings; None: nothing.
+        about: description of the answer, for OpenAPI.
+        is_alone: True if the answer has a path of its own, instead of a key among the values.
+        needs: specifications of statistics that a family counts besides those of its metrics, or
+            functions that return some; None without any. Reports of `evaluate` leave out an
+            analysis that has needs.
+        line: sentence of `check` about the settings; None without one.
         baseline: label whose values are compared, and the value that is the control.
         expects: values of labels that the records should have.
         monitoring: the alerts on its gauges, and the dashboard that shows them.

@@ -1,4 +1,4 @@
-"""Counts of earlier events, which are merged into a state together."""
+"""Backfills: counts of earlier events that are merged into a state."""
 
 from __future__ import annotations
 

@@ -67,15 +67,15 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
 class ReadingClock:
     """The event time at which windows are read: the largest clock of all partitions.
 
-    A clock that is too far ahead of the reader's wall clock is held at the wall clock, so that no
-    partition alone can empty the windows of the others.
+    A clock too far ahead of the wall clock is replaced by the wall clock, so that no partition
+    alone can empty the windows of the others.
 
-    `max_ahead`: how far a clock may be ahead, microseconds; None holds none, as in a replay.
+    `max_ahead`: the distance from which on, microseconds; None never replaces one, as in a replay.
 
     Attributes:
         time: microseconds since the epoch; None if unknown.
-        ahead: how far the clock of each log is ahead that is held, microseconds.
-        jumps: how often a clock came to be held; None if none ever is.
+        ahead: log with a replaced clock -> its distance ahead of the wall clock, microseconds.
+        jumps: number of times that a clock got too far ahead; None without `max_ahead`.
     """
 
     def __init__(self, max_ahead: int | None) -> None:
@@ -130,7 +130,7 @@ class SnapshotCapture:
     """Takes snapshots; reads only windows that changed. Not safe on several threads.
 
     `idle`: event time after which label values without events are left out, microseconds; None
-    keeps all. `unit_warning`: a warning about the newest event time, or None. `max_ahead`: see
+    retains all. `unit_warning`: a warning about the newest event time, or None. `max_ahead`: see
     `ReadingClock`.
     """
 
@@ -164,7 +164,7 @@ class SnapshotCapture:
         self._lifetime_method = interval_method(layout.intervals, "anytime")
         self._window_method = interval_method(layout.intervals, "pointwise")
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
-        # Labels whose values are compared; of the others, a fold is only logged.
+        # Labels whose values are compared: folded values of others are only logged.
         segments = (set(spec.dimensions) - {*labels} for spec in layout.families)
         self._compared = {
             entry.label
@@ -176,7 +176,6 @@ class SnapshotCapture:
         made = [
             (analysis, analysis.reader(settings, context)) for analysis, settings in layout.analyses
         ]
-        # Of those that have what they need.
         self._readers = [(analysis, reader) for analysis, reader in made if reader is not None]
 
     def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
@@ -303,7 +302,7 @@ class SnapshotCapture:
         counted: Mapping[CounterKey, CounterValue] | None,
         idle: Sequence[frozenset[int]],
     ) -> Mapping[CounterKey, CounterValue] | None:
-        """The counters without those of idle label values, which other series lack, too."""
+        """The counters without those of idle label values, which have no series either."""
         hidden = {
             (index, view.labels(number))
             for index, (view, numbers) in enumerate(zip(self._views, idle, strict=True))
@@ -346,7 +345,7 @@ class SnapshotCapture:
             ]
         warnings += [
             (("folded", name), text)
-            for name, text in self._folded_labels().items()
+            for name, text in self._fold_warnings().items()
             if name in self._compared
         ]
         clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
@@ -365,12 +364,12 @@ class SnapshotCapture:
             metric for view in self._views for metric in view.spec.metrics
         )
 
-    def _folded_labels(self) -> dict[str, str]:
-        """The labels and segments with values under `__other__`, a sentence for each."""
+    def _fold_warnings(self) -> dict[str, str]:
+        """A sentence for each label and segment with values under `__other__`."""
         sentences = dict[str, str]()
         for view in self._views:
-            events = view.folded()
-            for name, cap in zip(view.spec.dimensions, view.folding.values, strict=True):
+            events = view.folded_events()
+            for name, cap in zip(view.spec.dimensions, view.label_caps.values, strict=True):
                 if cap.edge is not None:
                     sentences[name] = (
                         f"{name} has more than {cap.size:,} values, the label_cap, so "
@@ -383,7 +382,7 @@ class SnapshotCapture:
         self, counts: IngestCopy, status: RuntimeStatus, warning: DataQualityWarning | None
     ) -> Health:
         tally = counts.tally
-        folded = self._folded_labels()
+        folded = self._fold_warnings()
         timed = any(log.clock is not None for log in counts.progress.values())
         return msgspec.structs.replace(
             status.health,
@@ -411,10 +410,13 @@ class SnapshotCapture:
             clock_jumps=self._clock.jumps if timed else None,
             unknown_items=counts.event_checks.unknown_items,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
-            # Every event counts in all dimensions, so the one with the most is that of the family.
+            # Every event counts in all dimensions, so the largest count is that of the family.
             folded_labels=folded,
             folded_compared=tuple(name for name in folded if name in self._compared),
-            folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},
+            folded={
+                view.spec.name: max(view.folded_events().values(), default=0)
+                for view in self._views
+            },
         )
 
 
@@ -440,7 +442,7 @@ def lifetimes_of(ingest: Ingest, labels: Sequence[str]) -> list[SliceTable]:
 def _complete_since(
     added: Mapping[str, int], statistics: Iterable[str], start: int | None
 ) -> float | None:
-    """Since when values of statistics are complete, seconds; None if they always were.
+    """The event time from which on statistics are complete, seconds; None if they always were.
 
     `start`: of the window, microseconds; None for the lifetime.
     """
@@ -453,7 +455,7 @@ def _first_warning(
     view: FamilyView, table: Table, since: Sequence[float | None]
 ) -> tuple[Labels, DataQualityWarning] | None:
     slices = view.slices(table)
-    # How many lists are older than a new statistic is not known, so none may count against it.
+    # The number of lists before a new statistic is unknown, so no list may count against it.
     before = 0 if all(moment is None for moment in since) else table.lists(slices)
     advised = zip(
         slices.tolist(), cell_advice(table, slices, view.spec.metrics, before), strict=True

@@ -1,8 +1,8 @@
 """The event-time clock of one log, and the events that are ahead of it.
 
-A producer with a wrong clock must not close windows, however much it talks. So the clock follows
-the majority of the newest voters of its log, by a one-sided Hampel filter over their newest event
-times; a record key, else a user, is one voter. All results depend on the log alone, never on
+A producer with a wrong clock must not close windows, however many events it sends. So the clock
+follows the majority of the newest voters of its log, by a one-sided Hampel filter over their newest
+event times; a record key, else a user, is one voter. All results depend on the log alone, never on
 batches.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from streameval.statistics.user_key import UserHashKey
 
 VOTERS: Final = 21
-"""Number of voters behind the clock: eleven must agree, so ten wrong ones move nothing."""
+"""Number of voters behind the clock: eleven must agree, so ten wrong ones change nothing."""
 
 MAX_AHEAD: Final = 60_000_000
 """A minute, in microseconds."""
@@ -38,13 +38,13 @@ _EMPTY: Final = 0
 _MOST_LATER: Final = 1_000
 """Events that wait to be joined with earlier ones until a vote or a checkpoint needs them."""
 _OF_A_BATCH: Final = 16
-"""Events that take as much memory as what a waiting batch holds besides its own."""
+"""Memory of a waiting batch besides its events, in events."""
 
 Clocks: TypeAlias = NDArray[np.int64]
 """The clock after each event, microseconds."""
 
 Voters: TypeAlias = Sequence[str | int | bytes | None]
-"""Whose each event is: its record key, else its user; None or empty makes it its own voter."""
+"""The voter of each event: its record key, else its user; None or empty is a voter of its own."""
 
 
 def longest_run(voters: int) -> int:
@@ -64,10 +64,10 @@ _ClockState: TypeAlias = tuple[Int64, Int64, Int64, list[Int64], list[Int64]]
 
 
 class ClockRule(msgspec.Struct, frozen=True):
-    """When a log's clock follows its events.
+    """The rule by which the clock of a log follows its events.
 
     Attributes:
-        max_ahead: how far ahead of the agreed time an event time is accepted, microseconds.
+        max_ahead: distance ahead of the agreed time at which a time is accepted, microseconds.
         voters: number of voters for a median; odd. With 1 every event time is accepted.
         user_key: of the digests of voters, who are users; None for digests without a key.
     """
@@ -101,7 +101,7 @@ def _median(ascending: Sequence[int]) -> int:
 
 
 class _Events:
-    """Consecutive events of a log: those that may still vote, and the next ones.
+    """Consecutive events of a log: earlier ones that may still vote, and the next ones.
 
     Args:
         voters: digests of the earlier events.
@@ -147,7 +147,7 @@ class _Events:
     def voters(self) -> NDArray[np.int64]:
         """A digest of the voter of each event, `_NOBODY` for its own voter.
 
-        Digests are taken when voters vote, which few batches make them do.
+        Computed when a vote is needed, which is rare.
         """
         voters, names = self._voters
         if len(voters) < len(self.times):
@@ -160,7 +160,7 @@ class _Events:
 
     @cached_property
     def time_list(self) -> list[int]:
-        """The event times as integers of Python, which are faster one by one."""
+        """The event times as Python integers, which are faster one by one."""
         times: list[int] = self.times.tolist()
         return times
 
@@ -168,8 +168,8 @@ class _Events:
         """The newest voters before index `stop`, each with its times, newest first.
 
         Returns:
-            The voters of the shortest run of events with `size` of them, and whether it is
-            complete: a run is cut at `longest_run` events.
+            The voters of the shortest run of events with `size` of them, and True if it is
+            complete; a run is cut at `longest_run` events.
         """
         votes: dict[int, list[int]] = {}
         begin = max(0, stop - longest_run(size))
@@ -202,7 +202,7 @@ class _Events:
         return [time for times in run.values() for time in times[:seats]], is_complete
 
     def verdict(self, index: int, size: int) -> int | None:
-        """The index of the event with which the run that begins at `index` is complete, or None."""
+        """The index of the event that completes the run from `index` on, or None."""
         last, heard = index + longest_run(size) - 1, set[int]()
         for later, voter in enumerate(self.voters[index : last + 1].tolist(), index):
             heard.add(_identity(voter, later))
@@ -217,9 +217,9 @@ class Ticks(NamedTuple):
     Attributes:
         clocks: the clock after each event.
         first: number of the first of these events in the log.
-        events: these events, after the earlier ones that no verdict had been reached on.
+        events: these events, after the earlier ones without a verdict.
         size: number of voters behind the clock.
-        regular: whether the time of none of these events is after the clock.
+        regular: True if no time of these events is after the clock.
     """
 
     clocks: Clocks
@@ -297,9 +297,9 @@ class Clock:
         return Ticks(clocks, events.first + earlier, events, self.size, regular)
 
     def follow(self, times: Clocks, voters: Voters | None, latest: int) -> bool:
-        """`advance` by events whose times are all accepted at once; if any is not, do nothing.
+        """Advance by events whose times are all accepted without a vote; else do nothing.
 
-        `latest`: the largest of the times. Returns whether the clock has advanced.
+        `latest`: the largest of the times. Returns True if the clock has followed them.
         """
         if latest > self._limit:
             return False
@@ -344,9 +344,10 @@ class Clock:
         return BEFORE_ALL if self._agreed == BEFORE_ALL else self._agreed + self.max_ahead
 
     def _accepted(self, events: _Events, earlier: int) -> Clocks:
-        """The times of the events after the first ones; of those far ahead, what voters accept.
+        """The accepted times of the events after the `earlier` ones.
 
-        `earlier`: number of the first ones. NEVER where there are too few voters.
+        A time far ahead is replaced by the largest one that the voters accept; NEVER if there are
+        too few voters.
         """
         accepted, limit = events.times[earlier:].copy(), self._limit
         ahead = earlier + np.flatnonzero(accepted > limit)
@@ -395,7 +396,7 @@ def _name(voter: str | int | bytes | None) -> str:
 
 
 def _digest(voter: str | int | bytes | None) -> int:
-    """A digest that is the same in every process; two of one digest share a vote, once in 2^32."""
+    """A digest that is equal in every process; once in 2^32 two voters collide and share a vote."""
     if voter is None:
         return _NOBODY
     name = voter if isinstance(voter, bytes) else str(voter).encode()
@@ -430,8 +431,8 @@ class Refuted(NamedTuple):
 
     Attributes:
         panes: starts of panes whose events of earlier calls are refuted.
-        rows: whether each event of this call is refuted.
-        events: number of refuted events, of earlier calls as well.
+        rows: True for the refuted events of this call.
+        events: number of refuted events of this and earlier calls.
     """
 
     panes: Sequence[int]

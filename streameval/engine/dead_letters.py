@@ -37,7 +37,7 @@ ORIGINAL: Final = "streameval.original"
 """Header of a replayed record: the identity of the original."""
 
 MESSAGE_BYTES: Final = 1_000
-"""Longest message of a letter, in bytes of UTF-8."""
+"""Most bytes of UTF-8 of a dead letter's message."""
 
 EXAMPLES: Final = 3
 """Examples of each reason in the log of a process."""
@@ -85,8 +85,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         timestamp_ms: of the record in its log, milliseconds since the epoch; None if unknown.
         message: the field and what was found there; at most `MESSAGE_BYTES` bytes of UTF-8.
-        size: bytes of the record's value, if the letter is truncated; 0 if it is without content,
-            and the size is unknown; None if it is whole.
+        size: bytes of the record's value, if the dead letter is truncated; 0 if it has no content
+            and the size is unknown; None if it is complete.
     """
 
     partition: Partition
@@ -133,7 +133,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Its message for people: one that was written with previews may have to be hidden."""
+        """Its message for people; without the quoted value if previews are hidden."""
         explained = REASONS.get(cast("Reason", self.reason), self.reason)
         return redact_detail(self.message, explained)
 
@@ -146,17 +146,17 @@ class DeadLetters(Protocol):
 
     @property
     def full(self) -> bool:
-        """True if so many letters wait that nothing more should be read."""
+        """True if so many dead letters wait that no more records should be read."""
 
     @property
     def written(self) -> int:
-        """Letters that are durable, since the start of the process."""
+        """Number of dead letters that are durable, since the start of the process."""
 
     def send(self, dead_letters: Sequence[DeadLetter]) -> None:
-        """Send letters; they are durable only after `flush`."""
+        """Send dead letters; they are durable only after `flush`."""
 
     def flush(self) -> None:
-        """Wait until all letters sent so far are durable.
+        """Wait until all dead letters sent so far are durable.
 
         Raises:
             DeadLetterError: some are not; the next flush sends them again.
@@ -174,7 +174,7 @@ class Examples:
         self._seen: Counter[str] = Counter()
 
     def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
-        """Keep invalid records of a batch, up to `EXAMPLES` of each reason."""
+        """Collect invalid records of a batch, up to `EXAMPLES` of each reason."""
         for row, event in invalid:
             if self._seen[event.reason] < EXAMPLES:
                 self._seen[event.reason] += 1
@@ -182,14 +182,14 @@ class Examples:
 
     def take(self) -> list[DeadLetter]:
         """The examples since the last call, oldest first."""
-        taken, self._untaken = self._untaken, []
-        return taken
+        examples, self._untaken = self._untaken, []
+        return examples
 
 
 def dead_letters_in(
     batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
 ) -> list[DeadLetter]:
-    """A letter for each invalid record of a batch, given by its row and the reason."""
+    """A dead letter for each invalid record of a batch; `invalid`: rows and reasons."""
     dead_letters = []
     for row, event in invalid:
         stage: Stage = "decode" if event.reason in _OF_DECODING else "validate"
@@ -215,7 +215,7 @@ def dead_letters_in(
 
 
 def without_content(record: Identity) -> RecordBatch:
-    """A batch of a record whose bytes are not at hand; its log has them."""
+    """A batch with a record whose bytes are not in memory; its log has them."""
     return RecordBatch(
         partition=record.partition,
         values=[None],
@@ -281,7 +281,7 @@ class Limits:
         `rows`: of the invalid ones among them, from 0 and ascending.
 
         Returns:
-            The first limit that was ever exceeded, or None.
+            The first limit that was exceeded so far, or None.
         """
         begin, self._seen = self._seen, self._seen + records
         for number in (begin + row for row in rows):
@@ -319,7 +319,7 @@ def is_bug(error: Exception) -> bool:
     return not isinstance(error, (StreamevalError, MemoryError))
 
 
-def described(error: BaseException) -> str:
+def describe_with_line(error: BaseException) -> str:
     """The type and message of an error, and where it was raised.
 
     Example:
@@ -327,7 +327,7 @@ def described(error: BaseException) -> str:
         "KeyError: 'x'"
     """
     if isinstance(error, OwnMetricError) and error.__cause__ is not None:
-        return f"{described(error.__cause__)}. {error.remedy}"
+        return f"{describe_with_line(error.__cause__)}. {error.remedy}"
     last = extract_tb(error.__traceback__)[-1:]
     return "".join(
         [
@@ -337,7 +337,7 @@ def described(error: BaseException) -> str:
     )
 
 
-def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any:
+def decode_valid(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any:
     """The decoded records of a batch; those on which `decode` raises are invalid.
 
     Raises:
@@ -354,12 +354,11 @@ def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any
     return with_invalid(decode(msgspec.structs.replace(batch, values=values)), failures)
 
 
-def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded, T]:
+def count_valid(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded, T]:
     """The events without those on which `count` raises, and the result of `count` for them.
 
-    A metric refuses what only it knows to be wrong, such as a word instead of a chance.
-
-    The others are invalid. `count` must change nothing if it raises.
+    The other events are invalid: a metric may refuse a value, such as a word instead of a
+    probability. `count` must change nothing if it raises.
 
     Raises:
         Exception: that of `count`, if it succeeds for each event alone.
@@ -395,7 +394,7 @@ def _without_failures(
             except Exception as bug:  # a bug may raise anything
                 if not is_bug(bug):
                     raise
-                failures[row] = InvalidEvent("uncountable", described(bug))
+                failures[row] = InvalidEvent("uncountable", describe_with_line(bug))
         if not failures:
             raise
         return None, failures

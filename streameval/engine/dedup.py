@@ -21,7 +21,7 @@ from streameval.statistics.user_key import UserHashKey
 SEEN_PREFIX: Final = "seen/"
 _AHEAD: Final = f"{SEEN_PREFIX}ahead"
 _MINUTE: Final = 60_000_000
-# Ids are forgotten by whole buckets, so they are remembered up to a sixteenth longer.
+# Ids are forgotten bucket by bucket, so they are remembered up to a sixteenth longer.
 _BUCKETS: Final = 16
 DIGEST: Final = 8
 """Bytes of the digest of an id."""
@@ -31,12 +31,12 @@ class SeenIds:
     """Event ids of a span of event time, as 64-bit digests.
 
     An event is a duplicate if its id was seen, and the time of the first event with this id is
-    less than the span (rounded up to whole buckets) behind the clock. An event older than that
+    less than the span (rounded up to a bucket) behind the clock. An event older than that
     always counts. The id of an event from the future is remembered as of the clock. With ten
     million ids, a collision is expected once in about 10^12 events.
 
     Args:
-        span: how long ids are remembered, microseconds of event time.
+        span: time for which ids are remembered, microseconds of event time.
         patience: see `ClockRule`.
         user_key: of the digests, because ids of events often name users; None for none.
     """
@@ -51,7 +51,7 @@ class SeenIds:
         self._width = max(_MINUTE, -(-span // _BUCKETS))
         self._buckets: dict[int, list[bytes]] = {}
         self._versions: dict[int, int] = {}
-        self._known: dict[bytes, int] = {}
+        self._bucket_of: dict[bytes, int] = {}
 
     def unseen(
         self, event_ids: Sequence[str], times: NDArray[np.int64], clocks: Clocks
@@ -72,10 +72,10 @@ class SeenIds:
             for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
                 del self._versions[bucket]
                 for digest in self._buckets.pop(bucket):
-                    if self._known.get(digest) == bucket:
-                        del self._known[digest]
+                    if self._bucket_of.get(digest) == bucket:
+                        del self._bucket_of[digest]
             if self._ahead:
-                # How many events have followed each of them is part of the content.
+                # The content has the number of events that have followed each of them.
                 self._ahead_version = next_version()
         return unseen
 
@@ -107,16 +107,16 @@ class SeenIds:
                     is_current = same_span or self._remembered(saved, now)
                     bucket = saved if is_current else now // self._width
                     self._ahead.append((digest, bucket, self._events - events))
-                    self._known[digest] = max(bucket, self._known.get(digest, bucket))
+                    self._bucket_of[digest] = max(bucket, self._bucket_of.get(digest, bucket))
 
     def _load_bucket(self, name: str, content: bytes, now: int) -> bool:
-        """Load a bucket; returns whether its time is one that this span remembers at the clock."""
+        """Load a bucket; returns True if this span still remembers its time at the clock."""
         bucket, joined = (
             int(name.removeprefix(SEEN_PREFIX)),
             msgspec.msgpack.decode(content, type=bytes),
         )
         if len(joined) % DIGEST:
-            raise ValueError(f"{len(joined)} bytes are not whole digests")
+            raise ValueError(f"{len(joined)} bytes are not complete digests")
         is_current = bucket * self._width <= now and self._remembered(bucket, now)
         at = bucket if is_current else now // self._width
         starts = range(0, len(joined), DIGEST)
@@ -124,17 +124,17 @@ class SeenIds:
         self._buckets.setdefault(at, []).extend(digests)
         self._versions[at] = next_version()
         for digest in digests:
-            self._known[digest] = max(at, self._known.get(digest, at))
+            self._bucket_of[digest] = max(at, self._bucket_of.get(digest, at))
         return is_current
 
     def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:
         if not self._remembered(bucket, now):
             return True
-        seen_at = self._known.get(digest)
+        seen_at = self._bucket_of.get(digest)
         if seen_at is not None and self._remembered(seen_at, now):
             return False
         if bucket * self._width > now:
-            self._known[digest] = bucket
+            self._bucket_of[digest] = bucket
             self._ahead.append((digest, bucket, self._events))
         else:
             self._remember(digest, bucket)
@@ -145,10 +145,10 @@ class SeenIds:
         if self._user_key is not None:
             joined = self._user_key.hashes(event_ids).astype("<u8").tobytes()
             return (joined[at : at + DIGEST] for at in range(0, len(joined), DIGEST))
-        return (blake2b(each.encode(), digest_size=DIGEST).digest() for each in event_ids)
+        return (blake2b(event_id.encode(), digest_size=DIGEST).digest() for event_id in event_ids)
 
     def _remember(self, digest: bytes, bucket: int) -> None:
-        self._known[digest] = bucket
+        self._bucket_of[digest] = bucket
         self._buckets.setdefault(bucket, []).append(digest)
         self._versions[bucket] = next_version()
 

@@ -9,7 +9,7 @@ from streameval.accumulator.readings import readings_of
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.engine.windows.family import FamilyCopy
-from streameval.engine.windows.labels import Folding
+from streameval.engine.windows.labels import LabelCaps
 from streameval.engine.windows.views import FamilyView
 from streameval.events.records import Partition
 
@@ -47,19 +47,21 @@ class EvidenceReader:
         self._views.pop(partition, None)
 
     def partition_key(self, partition: Partition) -> KeyMapping:
-        """Return the mapping from a key to the one under which the partition counts it now."""
+        """The mapping from a key to the one under which the partition counts it now."""
         families = self._ingest.partitions[partition].families
-        return _key_mapping([families[s.name].folding.copy() for s in self._ingest.layout.families])
+        return _key_mapping(
+            [families[s.name].label_caps.copy() for s in self._ingest.layout.families]
+        )
 
     def exported_key(self) -> KeyMapping:
-        """Return the mapping from a key to that of its exported series, over all partitions."""
+        """The mapping from a key to that of its exported series, over all partitions."""
         return _key_mapping(
-            [self._ingest.folding(spec.name) for spec in self._ingest.layout.families]
+            [self._ingest.label_caps(spec.name) for spec in self._ingest.layout.families]
         )
 
 
-def _key_mapping(foldings: Sequence[Folding]) -> KeyMapping:
-    return lambda key: (key[0], foldings[key[0]].resolve(key[1]), key[2])
+def _key_mapping(caps: Sequence[LabelCaps]) -> KeyMapping:
+    return lambda key: (key[0], caps[key[0]].resolve(key[1]), key[2])
 
 
 def _totals(

@@ -1,4 +1,4 @@
-"""The first records of each stream, in which configured names are looked for."""
+"""The first records of each stream, which are searched for the configured names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Unmatched(NamedTuple):
 
     Attributes:
         key: of the configuration.
-        text: one sentence or more: what was looked for, and what the records have.
+        text: one sentence or more about the name, and the names that the records have.
         label: the label or segment that it names, or None.
         value: the value of the label that is absent; None if the label is.
-        is_later: whether records of a later hour lack what earlier ones may have had.
+        is_later: True if only the records of a later hour lack it.
     """
 
     key: str
@@ -44,7 +44,7 @@ class TakenRecords(NamedTuple):
 
 
 class _StreamRecords(msgspec.Struct):
-    """Records that wait to be taken, and how many were collected before."""
+    """Records that wait to be taken, and the number collected before."""
 
     valid: list[bytes] = []
     refused: list[bytes] = []
@@ -65,7 +65,7 @@ class FirstRecords:
         self._streams = [_StreamRecords() for _ in range(max(streams.values(), default=0) + 1)]
 
     def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
-        """Collect records of a batch, if any are wanted."""
+        """Collect records of a batch, while the stream is open."""
         stream = self._streams[self._number.get(batch.partition.topic, 0)]
         if stream.closed or len(stream.valid) >= FIRST:
             return
@@ -85,10 +85,10 @@ class FirstRecords:
 
     def take(self) -> list[TakenRecords]:
         """The records of each stream since the last call."""
-        taken = [TakenRecords(stream.valid, stream.refused) for stream in self._streams]
+        records = [TakenRecords(stream.valid, stream.refused) for stream in self._streams]
         for stream in self._streams:
             stream.valid, stream.refused = [], []
-        return taken
+        return records
 
     def open(self, stream: int, *, again: bool) -> None:
         """Collect more records of this stream, or none for now."""

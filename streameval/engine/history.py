@@ -30,7 +30,7 @@ _LEAST: Final = 100
 """Readings that a snapshot may always spend on changed panes, and on new ones."""
 
 _DENSE: Final = 24
-"""Number of latest snapshots that are all kept."""
+"""Number of latest snapshots that are all retained."""
 
 
 class HistoryReader:
@@ -66,7 +66,7 @@ class HistoryReader:
         readings = (entry.reading for entry in series)
         values = array("d", (read.value if read.defined else math.nan for read in readings))
         self._seen.append((self._number, PastValues(at, indexes, values)))
-        # Half as many stay at twice the age: those whose numbers have more factors of two.
+        # Half as many remain at twice the age: those whose numbers have more factors of two.
         self._seen = [
             (number, seen)
             for number, seen in self._seen
@@ -83,7 +83,7 @@ class _Panes:
         self._metrics = [metric for metric in metrics if metric.is_mean]
         self._texts = tuple(metric.text for metric in self._metrics)
         self._spans = {name(span): span for span in view.spec.spans}
-        self._known: dict[Pane, tuple[Table, PaneMeans]] = {}
+        self._cached: dict[Pane, tuple[Table, PaneMeans]] = {}
 
     def take(self, clock: int | None, most: int) -> FamilyHistory:
         """The panes read so far.
@@ -92,17 +92,17 @@ class _Panes:
         """
         if not self._metrics or clock is None:
             return FamilyHistory()
-        before, self._known = self._known, {}
+        before, self._cached = self._cached, {}
         budgets = {True: most, False: most}
         retained = self._view.panes()
         for pane in retained[:MOST_PANES]:
             is_cached = pane in before
             if not is_cached and budgets[is_cached] <= 0:
                 break
-            self._known[pane], spent = self._read(pane, before.get(pane), budgets[is_cached])
+            self._cached[pane], spent = self._read(pane, before.get(pane), budgets[is_cached])
             budgets[is_cached] -= spent
-        self._view.forget_panes(but=self._known)
-        panes = tuple(means for _, means in reversed(self._known.values()))
+        self._view.forget_panes(but=self._cached)
+        panes = tuple(means for _, means in reversed(self._cached.values()))
         is_complete = len(panes) == len(retained)
         since = clock - self._view.retention if is_complete else panes[0].start
         return FamilyHistory(self._texts, panes, since, self._spans)

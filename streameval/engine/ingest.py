@@ -1,4 +1,4 @@
-"""Counts batches of records; the state and position of a partition move together."""
+"""Counts batches of records; the state and the position of a partition change together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from streameval.engine.dead_letters import (
     Examples,
     Limits,
     dead_letters_in,
-    decode_each,
-    described,
+    decode_valid,
+    describe_with_line,
     is_bug,
     too_many_invalid,
     without_content,
@@ -37,7 +37,7 @@ from streameval.engine.partition import (
     Tally,
 )
 from streameval.engine.windows.family import FamilyCopy
-from streameval.engine.windows.labels import Folding
+from streameval.engine.windows.labels import LabelCaps
 from streameval.engine.windows.sections import Section
 from streameval.events.errors import InvalidEventError, RefusedRecordsError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch, grouped
@@ -45,9 +45,9 @@ from streameval.events.saved_states import damage_as_error
 from streameval.statistics.kernel import COMPILED
 
 RECORDS_AT_ONCE: Final = 2_048 if COMPILED else 1_024
-"""Records decoded and counted together: the strings of so many fit into a cache of 2 MB.
+"""Records decoded and counted together: their strings fit into a cache of 2 MB.
 
-Scanned records have no strings, and twice as many cost an eighth less.
+Scanned records have no strings; twice as many at once cost an eighth less.
 """
 
 
@@ -143,7 +143,7 @@ class EventFrontend:
         try:
             if len(batches) == 1:
                 # A record on which decoding raises is invalid.
-                decoded: Decoded = decode_each(self.decode, *batches)
+                decoded: Decoded = decode_valid(self.decode, *batches)
             else:
                 decoded = self._decoded(batches)
             decoded, lists = counter.countable(states, decoded)
@@ -189,8 +189,8 @@ def uncountable(records: Sequence[tuple[str, int, int]], problem: str) -> Uncoun
 class Ingest:
     """Counts batches of records, by partition; reads no clock, logs nothing.
 
-    `keep_dead_letters`: whether to keep invalid records for `take_dead_letters`. `incremental`:
-    whether long work is left to `proceed`, a part at a time. `limits`: on invalid records; None
+    `keep_dead_letters`: collect invalid records for `take_dead_letters`. `incremental`: leave long
+    work to `proceed`, a part at a time. `limits`: on invalid records; None
     for no limits. `sink`: see `EventCounter`.
 
     Attributes:
@@ -224,7 +224,7 @@ class Ingest:
         return self._frontend.groups(batches)
 
     def apply(self, *batches: RecordBatch) -> None:
-        """Count batches, and move the position of each partition behind its batch.
+        """Count batches, and set the position of each partition after its batch.
 
         A partition that was not begun begins with its batch. A record that cannot be counted is
         invalid. After an error the counts are unusable.
@@ -262,7 +262,7 @@ class Ingest:
             if not filled or not is_bug(error):
                 raise
             records = [(str(x.partition), x.offsets[0], x.offsets[-1]) for x in filled]
-            raise uncountable(records, described(error)) from error
+            raise uncountable(records, describe_with_line(error)) from error
         for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
             if self.first is not None:
                 self.first.add(batch, invalid)
@@ -324,7 +324,7 @@ class Ingest:
         Args:
             partition: that the parts belong to.
             offsets: of each log.
-            parts: the output of `sections`, or what a state for reading needs of it.
+            parts: the output of `sections`, or the part of it that a state for reading needs.
             states: makes the state, with the layout of this ingest; None: the frontend.
             unchanged: names of more parts, as they were in the last restore of this partition.
             empty_unlike: whether statistics of other inputs start empty, instead of raising.
@@ -425,32 +425,34 @@ class Ingest:
         return self._counter.event_checks.copy()
 
     def add(self, tally: Tally, event_checks: EventChecks) -> None:
-        """Add what was counted elsewhere, besides the counts of partitions."""
+        """Add outcomes and checks of records that were counted elsewhere."""
         self.tally.add(tally)
         self._counter.event_checks.add(event_checks)
 
-    def doubt(self) -> str | None:
-        """A warning if the events look wrong, or None."""
+    def data_warning(self) -> str | None:
+        """A data quality warning about the events, or None."""
         metrics = (metric for spec in self.layout.families for metric in spec.metrics)
         return self.event_checks.warning(metrics)
 
-    def folding(self, family: str) -> Folding:
-        """The folding of all partitions together."""
+    def label_caps(self, family: str) -> LabelCaps:
+        """The label caps of all partitions together."""
         spec = next(spec for spec in self.layout.families if spec.name == family)
-        empty = Folding(spec.folding, len(spec.columns))
-        return empty.merged(state.families[family].folding for state in self._partitions.values())
+        empty = LabelCaps(spec.label_caps, len(spec.columns))
+        return empty.merged(
+            state.families[family].label_caps for state in self._partitions.values()
+        )
 
     def take_dead_letters(self) -> list[DeadLetter]:
         """All invalid records since the last call, if `keep_dead_letters`.
 
         Raises:
-            RefusedRecordsError: the limits are exceeded now; the next call returns the letters.
+            RefusedRecordsError: the limits are exceeded; the next call returns the dead letters.
         """
         for state in self._partitions.values():
             self._take_refused(state)
         self._check_limits()
-        taken, self._dead_letters = self._dead_letters, []
-        return taken
+        dead_letters, self._dead_letters = self._dead_letters, []
+        return dead_letters
 
     def _state(self, batch: RecordBatch) -> PartitionState:
         partition = self.partition_of(batch.partition)
@@ -468,7 +470,7 @@ class Ingest:
         self._take_refused(state)
 
     def _take_refused(self, state: PartitionState) -> None:
-        """Make letters of the lists of a join that could not be counted when they closed."""
+        """Make dead letters of the lists of a join that could not be counted when they closed."""
         for record, event in state.take_refused():
             tally = Tally(valid=-1)
             tally.add_invalid([event])
@@ -477,7 +479,7 @@ class Ingest:
     def _note(
         self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]], tally: Tally
     ) -> None:
-        """Note the outcomes of records; `_check_limits` comes once all of them are noted."""
+        """Record the outcomes of records; call `_check_limits` after all of them."""
         self.tally.add(tally)
         if invalid:
             self._examples.add(batch, invalid)
@@ -489,7 +491,7 @@ class Ingest:
         if exceeded is not None:
             last = dead_letters_in(batch, invalid[-1:])
             example = str(last[0]) if last else "among the first ones"
-            # Whoever ends the process can still take the letters.
+            # Raised by `_check_limits`, so that the dead letters can still be taken.
             self._limits, self._refusal = None, too_many_invalid(exceeded, example)
 
     def _check_limits(self) -> None:

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are told to watch, as data: alerts, and the panels of dashboards."""
+"""Alerts of Prometheus and dashboards of Grafana, as data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         summary: one sentence for people; it may have the templates of Prometheus.
         description: what was found, and where.
         labels: labels besides the severity.
-        needs: what a configuration must have, in a file of alerts.
+        needs: keys that the configuration must have, for a file of alerts.
     """
 
     name: str
@@ -92,10 +92,10 @@ class Variable(NamedTuple):
     """A choice at the top of a dashboard.
 
     Attributes:
-        about: what is chosen.
+        about: the subject of the choice.
         values: to choose from, the first by default; or a query for label values.
-        many: whether several may be chosen, at first all.
-        selected: the value at first; None: the first, or all.
+        many: True if several values may be selected, at first all.
+        selected: the initial value; None: the first, or all.
         free: whether the text may be edited.
     """
 
@@ -132,5 +132,5 @@ class Monitoring(NamedTuple):
 
 def queries(expressions: Sequence[str], legends: Sequence[str] | str = "") -> tuple[Query, ...]:
     """Queries with legends: one each, or the same for all."""
-    each = [legends] * len(expressions) if isinstance(legends, str) else legends
-    return tuple(map(Query, expressions, each))
+    legend_list = [legends] * len(expressions) if isinstance(legends, str) else legends
+    return tuple(map(Query, expressions, legend_list))

@@ -28,7 +28,7 @@ from streameval.engine.clock import (
     Ticks,
     UnconfirmedPanes,
 )
-from streameval.engine.dead_letters import Identity, count_each
+from streameval.engine.dead_letters import Identity, count_valid
 from streameval.engine.dedup import SEEN_PREFIX, SeenIds
 from streameval.engine.rankers import CountedLists, lists_by_ranker
 from streameval.engine.windows.family import (
@@ -60,13 +60,13 @@ ALL: Final = "*"
 """Key of `since` for a whole family that is new."""
 
 PANES: Final = "panes"
-"""Key of `since` for panes that are kept longer than before."""
+"""Key of `since` for panes that are retained longer than before."""
 
 _SPARE_PANES: Final = 64
-"""Hours and panes that are partly kept, and the past."""
+"""Room for panes and hours that are retained in part, and for the past."""
 
 _MOST_AHEAD: Final = 30 * DAY
-"""An event further ahead of the clock is compared on the clock's day, not on its own."""
+"""An event further ahead of the clock counts on the day of the clock in comparisons."""
 
 META = "meta"
 """Name of the section with everything besides families and remembered ids."""
@@ -76,8 +76,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics and settings of every partition's state.
 
     Attributes:
-        dedup: how long event ids are remembered, microseconds; None without deduplication.
-        clock: when the clock of a log follows its events.
+        dedup: time for which event ids are remembered, microseconds; None without deduplication.
+        clock: the rule by which the clock of a log follows its events.
         rankers: names of the rankers that were not shown, whose lists count, too.
     """
 
@@ -91,7 +91,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FEWEST_JUDGED = 10
-"""Number of records below which there is no advice."""
+"""Number of records below which there is no warning."""
 
 _KEYS: Final[Mapping[str, str]] = {
     "missing_field": "time, recommendations, rankers, interactions and interaction_item",
@@ -198,9 +198,9 @@ class LogRows:
 
     Attributes:
         edges: log i has the events edges[i], ..., edges[i + 1] - 1.
-        counts: whether each event counts; None if all do. The others are duplicates.
-        starts: see `LoggedEvents`, as for `days`, which are its `times`, and `seen`. None if no
-            pane is needed.
+        counts: True for events that count; None if all do. The others are duplicates.
+        starts, days, seen: `starts`, `times` and `seen` of `LoggedEvents`; None if no pane is
+            needed.
         late: number of late events of each log; `future`: the same.
         refuted: for each log, starts of panes whose earlier events are from the future.
     """
@@ -250,9 +250,8 @@ class PartitionState:
         backfills: event time of each backfill merged into it.
         unfinished: whether work is left for `proceed`; only joins leave some.
         since: "family:statistic" -> clock when it was added to an existing state.
-        cautious: whether events are tried on empty tables first. A bug that only the tables meet
-            ends the process; the next one tries the records after its checkpoint, and leaves out
-            those that fail.
+        cautious: True to count events into empty tables first. After a bug that only the tables
+            meet has ended a process, the next one does so, and leaves out the records that fail.
     """
 
     def __init__(self, counter: EventCounter, offsets: Mapping[Partition, int]) -> None:
@@ -339,7 +338,7 @@ class PartitionState:
                 events.days[rows], events.seen[rows] = limited_times(times, ticks)
 
     def family_at_clock(self, name: str, refuted: Sequence[int]) -> Family:
-        """A family with its panes where they belong now.
+        """A family whose panes are those of the current clock.
 
         `refuted`: starts of panes whose events are from the future.
         """
@@ -350,7 +349,7 @@ class PartitionState:
         return family
 
     def note_applied(self, batch: RecordBatch, tally: Tally) -> None:
-        """Move the position behind a batch with these outcomes."""
+        """Set the position after a batch with these outcomes."""
         self.add(tally)
         self._offsets[batch.partition] = batch.next_offset
 
@@ -360,7 +359,7 @@ class PartitionState:
         self._version = next_version()
 
     def merge(self, backfill: Backfill) -> None:
-        """Add the counts of a backfill; the position stays. After an error the state is unusable.
+        """Add the counts of a backfill at the same position. After an error the state is unusable.
 
         Raises:
             UsageError: its event time does not fit.
@@ -439,7 +438,7 @@ class PartitionState:
         Statistics of the layout that the parts lack are counted from now on; see `since`.
 
         Args:
-            parts: the output of `sections`, or what a state for reading needs of it.
+            parts: the output of `sections`, or the part of it that a state for reading needs.
             earlier: an earlier state of the partition, which does not change.
             unchanged: names of more parts, which `earlier` has loaded; see `Counting.frozen`.
             empty_unlike: whether statistics of other inputs start empty, instead of raising.
@@ -457,7 +456,7 @@ class PartitionState:
             self.tally = Tally.from_state_dict(state["tally"])
             # The retention of the panes of each family, microseconds.
             saved_retention = msgspec.convert(state["kept"], dict[str, Int64])
-        # Besides the panes before the clock, and the past, each record may wait ahead in its own.
+        # Besides panes before the clock, each record that waits ahead may have a pane of its own.
         size = self._layout.windowing.pane
         most_panes = math.inf
         if self.time.is_final:
@@ -470,14 +469,14 @@ class PartitionState:
             new = frozenset((ALL,))
             if sections:
                 source = family if earlier is None else earlier.families[name]
-                restored, new = source.restore(
+                loaded, new = source.restore(
                     sections,
                     unchanged=[part for part in unchanged if part.startswith(f"{name}/")],
                     most_panes=most_panes
                     + max(family.retention, saved_retention.get(name, 0)) // size,
                     empty_unlike=empty_unlike,
                 )
-                self._families[name] = restored
+                self._families[name] = loaded
             if self.time.is_final:
                 self._families[name].advance(self.time.now)
             self.since |= {f"{name}:{name_added}": now for name_added in new}
@@ -505,13 +504,13 @@ class PartitionState:
 class EventCounter:
     """Counts the events of all partitions of a process.
 
-    Each log decides alone about its events; then the lists of all logs are counted together.
+    Each log judges its own events; then the lists of all logs are counted together.
 
     `sink`: called with the events that count; None counts them in the families of the layout.
     `frozen`: see `Counting`.
 
     Attributes:
-        counting: what the families of a name share.
+        counting: state that families of one name share.
         event_checks: about the events counted since the process started.
     """
 
@@ -525,8 +524,8 @@ class EventCounter:
                 spec.table.context.attributes, spec.table.context.popularity
             )
         self._observed = 0
-        # They are called when lists are flushed, which is too late to leave one out.
-        self._flushes_own = any(
+        # Such metrics run when lists are flushed, which is too late to leave one out.
+        self._has_own_list_metrics = any(
             is_own(metric) and metric.definition.reads in ("hits", "lists")
             for spec in layout.families
             for metric in spec.metrics
@@ -539,7 +538,7 @@ class EventCounter:
         decoded: Decoded,
         lists: CountedLists,
     ) -> list[Applied]:
-        """Count batches of different partitions, and move each position behind its batch.
+        """Count batches of different partitions, and set each position after its batch.
 
         `decoded`: the records of all batches, one batch after the other; with `lists`, the result
         of `countable`.
@@ -575,8 +574,8 @@ class EventCounter:
 
         Changes nothing, so that a record that cannot be counted leaves no trace.
         """
-        is_tried = self._flushes_own or any(state.cautious for state in states)
-        return count_each(decoded, self._tried if is_tried else self._lists)
+        is_tried = self._has_own_list_metrics or any(state.cautious for state in states)
+        return count_valid(decoded, self._tried if is_tried else self._lists)
 
     def _lists(self, decoded: Decoded) -> CountedLists:
         """The lists of events, with the values of metrics of events for each family."""
@@ -626,7 +625,7 @@ class EventCounter:
         for name, of_family in zip(
             (spec.name for spec in self.layout.families), counted.values, strict=True
         ):
-            # Panes move first, so that old events go where they belong now.
+            # Advance the panes first, so that old events go to the right ones.
             families = [
                 state.family_at_clock(name, refuted)
                 for state, refuted in zip(states, events.refuted, strict=True)
@@ -661,11 +660,11 @@ def _outcomes(records: Sequence[int], events: LogRows) -> list[Applied]:
 
 
 def limited_times(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
-    """Event times for days that are compared, and for label values: when they were last seen."""
+    """Event times for the days of comparisons, and for the last events of label values."""
     if ticks.regular:
         return times, times
-    # A wrong time far ahead must not keep an idle label value alive,
-    # nor may many of them take the places of the days that are compared.
+    # A wrong time far ahead must not keep an idle label value alive, and many of them must not
+    # displace the days that are compared.
     clocks = ticks.clocks
     seen = np.where(clocks == BEFORE_ALL, times, np.minimum(times, clocks))
     return np.where(times > seen + _MOST_AHEAD, seen, times), seen

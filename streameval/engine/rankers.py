@@ -1,6 +1,6 @@
-"""Shadow rankers: an event becomes a list for the one shown, and one for each ranker that was not.
+"""Shadow rankers: an event becomes its list and one more for each ranker that was not shown.
 
-Clock, deduplication and tallies see events; what is counted are their lists.
+Clock, deduplication and tallies see events; metrics count their lists.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CountedLists(NamedTuple):
     values: Sequence[EventValues | None]
 
     def keep(self, events: BoolArray | None) -> CountedLists:
-        """Those of some events; None keeps all."""
+        """The lists of some events; None for all."""
         if events is None:
             return self
         rows = np.flatnonzero(np.repeat(events, self.per_event))
@@ -51,7 +51,7 @@ class CountedLists(NamedTuple):
         return self._replace(lists=self.lists.take(rows), values=values)
 
     def spread(self, column: IntArray, events: BoolArray | None) -> IntArray:
-        """A column of all events as one of the lists of some; None stands for all events."""
+        """A column of all events repeated for the lists of some; None for all events."""
         of_events = column if events is None else column[events]
         return of_events if self.per_event == 1 else np.repeat(of_events, self.per_event)
 
@@ -64,8 +64,8 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
 
     Example:
         >>> from streameval.events import Batch
-        >>> shown = Batch(recommendations=[["a", "b"]], interactions=[["b"]])
-        >>> events = Decoded(batch=shown, dimensions=None, indices=[0], rankers=[[["b", "c"]]])
+        >>> batch = Batch(recommendations=[["a", "b"]], interactions=[["b"]])
+        >>> events = Decoded(batch=batch, dimensions=None, indices=[0], rankers=[[["b", "c"]]])
         >>> lists = lists_by_ranker(events, ["challenger"])
         >>> lists.batch.recommendations, lists.dimensions
         ([['a', 'b'], ['b', 'c']], [('shown',), ('challenger',)])

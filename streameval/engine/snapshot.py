@@ -143,7 +143,7 @@ class WebConfigHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FEWEST: Final = 10
-"""Number of interactions below which there is no advice."""
+"""Number of interactions below which there is no warning."""
 
 _MANY: Final = 0.2
 """Share of interactions above which users without a list are not exceptions."""
@@ -396,8 +396,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             None without checkpoints.
         past: the history of the values.
         stored: the partitions whose checkpoints these values are; empty if the process counts.
-        about: what the advice in `health.trouble` is about, equal while only numbers of it change;
-            empty without one, or for the process.
+        about: subject of the warning in `health.trouble`, equal while only numbers in it change;
+            empty without a warning, or for a problem of the process.
         findings: reports of the configured analyses that have one, in the order of the page.
     """
 

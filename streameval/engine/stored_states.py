@@ -1,4 +1,4 @@
-"""States of checkpoints that are read and count nothing, of every partition of a store."""
+"""States of checkpoints for reading only: they count nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from streameval.events.records import Partition
 class StoredStates:
     """Makes states for reading, of one log or of several that are joined.
 
-    Ids and records that only a process that goes on counting needs are not among their parts. What
-    they have loaded never changes, see `Counting.frozen`.
+    They do not load the ids and records that only counting needs. Loaded tables never change, see
+    `Counting.frozen`.
     """
 
     def __init__(self, layout: Layout) -> None:

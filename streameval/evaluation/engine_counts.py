@@ -165,7 +165,7 @@ class EngineCounts:
     def advice(self) -> list[str]:
         """See `SliceCounts.advice`."""
         if self._spans is not None:
-            warning = self.warning() or self.ingest.doubt()
+            warning = self.warning() or self.ingest.data_warning()
             return [text for text in (warning, *self._spans.advice()) if text is not None]
         problem = self._snapshot.health.trouble
         return [] if problem is None else [problem]

@@ -14,7 +14,7 @@ from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.family import FamilySpec
-from streameval.engine.windows.labels import NO_CAP, FoldingOptions
+from streameval.engine.windows.labels import NO_CAP, LabelCapOptions
 from streameval.engine.windows.times import DurationError, Spans, parse_spans
 from streameval.evaluation.arguments import (
     OF_FILES,
@@ -184,7 +184,7 @@ class Setup(NamedTuple):
                 dimensions=tuple(self.labels),
                 columns=tuple(range(len(self.labels))),
                 # Files are finite, so labels need no cap.
-                folding=FoldingOptions(cap=NO_CAP, max_series=NO_CAP),
+                label_caps=LabelCapOptions(cap=NO_CAP, max_series=NO_CAP),
             )
         ]
 

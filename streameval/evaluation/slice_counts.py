@@ -16,12 +16,12 @@ from streameval.accumulator.readings import readings_of
 from streameval.catalogue.metric import Metric
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
-from streameval.engine.dead_letters import DeadLetter, count_each, dead_letters_in
+from streameval.engine.dead_letters import DeadLetter, count_valid, dead_letters_in
 from streameval.engine.partition import Tally, limited_times
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
 from streameval.engine.windows.family import FamilySpec
-from streameval.engine.windows.labels import NO_CAP, Folding, Labels, labels_at, segment_of
+from streameval.engine.windows.labels import NO_CAP, LabelCaps, Labels, labels_at, segment_of
 from streameval.engine.windows.times import Spans
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.sources import DecodedEvents, EventSource
@@ -83,14 +83,14 @@ class _Cells:
     def resolve(self) -> None:
         """Count label values above the limits together, alike in all spans; sort the slices."""
         self.table.flush()
-        if self.spec.folding.cap < NO_CAP:
-            folding = Folding(self.spec.folding, len(self.spec.columns))
+        if self.spec.label_caps.cap < NO_CAP:
+            caps = LabelCaps(self.spec.label_caps, len(self.spec.columns))
             for labels in sorted({cell.labels for cell in self.numbers}):
-                folding.admit(labels)
+                caps.admit(labels)
             before, self.numbers = self.numbers, _Numbers()
             renamed: dict[int, int] = {}
             for cell, number in before.items():
-                resolved = Cell(folding.resolve(cell.labels), cell.start)
+                resolved = Cell(caps.resolve(cell.labels), cell.start)
                 renamed[number] = self.numbers.setdefault(resolved, number)
             self.table.rename({old: new for old, new in renamed.items() if old != new})
         for cell, number in sorted(self.numbers.items(), key=lambda pair: pair[0].labels):
@@ -167,7 +167,7 @@ class SliceCounts:
             yield size
 
     def _add(self, events: DecodedEvents) -> None:
-        decoded, (lists, values) = count_each(events.decoded, self._values)
+        decoded, (lists, values) = count_valid(events.decoded, self._values)
         batch, times = decoded.batch, decoded.times
         self.tally.consumed += len(events.records.values)
         self.tally.valid += len(batch)

@@ -15,7 +15,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder, with_invalid
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.dead_letters import decode_each
+from streameval.engine.dead_letters import decode_valid
 from streameval.engine.ingest import RECORDS_AT_ONCE
 from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
@@ -90,7 +90,7 @@ class JoinFrontend:
     ) -> list[Applied]:
         """See `Frontend`."""
         pairs = zip(states, batches, strict=True)
-        return [state.apply(batch, decode_each(self.decode, batch)) for state, batch in pairs]
+        return [state.apply(batch, decode_valid(self.decode, batch)) for state, batch in pairs]
 
     def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> JoinedState:
         """An empty state; its logs are sorted by stream and name."""
@@ -200,7 +200,7 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
     by_user = frontend.rules.key == "user_item"
     for batch in sample:
         # Counting reports records that cannot be decoded.
-        for key in _keys(decode_each(frontend.decode, batch), by_user=by_user):
+        for key in _keys(decode_valid(frontend.decode, batch), by_user=by_user):
             numbers = numbers_of.setdefault(key, {})
             numbers.setdefault(batch.partition.topic, batch.partition.number)
             if set(numbers.values()) != {batch.partition.number}:

@@ -157,8 +157,8 @@ def _commit(committer: Any, checkpoints: Any) -> None:
 def _publish(committer: Any, checkpoints: Any) -> None:
     if checkpoints.showing:
         evidence, partition = committer._evidence, checkpoints.partition
-        fold, shown = evidence.folding(partition), evidence.shown()
-        committer._counters.publish(partition, checkpoints.totals_now(), fold, shown)
+        counted_key, exported_key = evidence.partition_key(partition), evidence.exported_key()
+        committer._counters.publish(partition, checkpoints.totals_now(), counted_key, exported_key)
 
 
 _TOO_EARLY: Mapping[str, Callable[[Any, Any], None]] = MappingProxyType(

@@ -24,7 +24,7 @@ from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.family import FamilySpec
-from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.labels import LabelCapOptions
 from streameval.engine.windows.times import Windowing
 from streameval.events.errors import DeadLetterError, StreamevalError
 from streameval.events.records import CommitAnswer, Partition
@@ -53,7 +53,7 @@ def ingest(spans: tuple[int, ...] = TIMES.spans) -> Ingest:
             spans=spans,
             metrics=_HITS.metrics,
             table=_HITS.table,
-            folding=FoldingOptions(cap=2),
+            label_caps=LabelCapOptions(cap=2),
         ),
         FamilySpec(
             name="country",

@@ -18,7 +18,7 @@ from streameval.engine import ingest as module
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.family import FamilySpec
-from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.labels import LabelCapOptions
 from streameval.events.errors import SourceError, UncountableRecordsError
 from streameval.events.records import Partition, RecordBatch
 from tests.engine.counting import FIELDS, METRICS, MINUTE, batch, ingest, layout, parts, record
@@ -43,7 +43,7 @@ def _layout(intervals: Intervals | None = None, cap: int = 50) -> Layout:
         dimensions=("variant", "country"),
         columns=(1, 0),
         spans=labels.spans,
-        folding=FoldingOptions(cap=cap, max_series=3 * cap),
+        label_caps=LabelCapOptions(cap=cap, max_series=3 * cap),
     )
     return Layout(
         families=[labels, segment], windowing=of.windowing, dedup=of.dedup, intervals=intervals

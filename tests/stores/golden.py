@@ -19,7 +19,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.family import FamilySpec
-from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.labels import LabelCapOptions
 from streameval.engine.windows.times import HOUR, SECOND, Windowing
 from streameval.events.records import Partition
 from tests.batches import batch_of
@@ -63,7 +63,7 @@ def ingest(intervals: Intervals | None = None) -> Ingest:
         dimensions=("variant",),
         columns=(0,),
         spans=SPANS,
-        folding=FoldingOptions(cap=3, named=(frozenset({"a", "b"}),)),
+        label_caps=LabelCapOptions(cap=3, named=(frozenset({"a", "b"}),)),
     )
     layout = Layout(
         families=[spec], windowing=Windowing(spans=SPANS), dedup=HOUR, intervals=intervals

@@ -11,7 +11,7 @@ from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.table import Table
 from streameval.engine.clock import BEFORE_ALL
 from streameval.engine.windows.family import Counting, Family, FamilySpec, LoggedEvents
-from streameval.engine.windows.labels import FoldingOptions, Labels
+from streameval.engine.windows.labels import LabelCapOptions, Labels
 from streameval.engine.windows.times import HOUR, SECOND, Windowing, assign_panes
 from streameval.engine.windows.views import FamilyView
 from streameval.events import columns_of
@@ -32,13 +32,13 @@ labels = st.tuples(st.sampled_from("abc"), st.sampled_from("pqrstuvw"))
 logs = st.lists(st.tuples(times, labels), min_size=1, max_size=40)
 spans = st.sampled_from([(), (MINUTE,), (5 * MINUTE, HOUR), (2 * HOUR,), HOURS])
 foldings = st.builds(
-    FoldingOptions, cap=st.integers(0, 4), max_series=st.integers(0, 5) | st.just(1_000)
+    LabelCapOptions, cap=st.integers(0, 4), max_series=st.integers(0, 5) | st.just(1_000)
 )
 
 
 def spec_of(
     lengths: tuple[int, ...],
-    folding: FoldingOptions | None = None,
+    label_caps: LabelCapOptions | None = None,
     intervals: Intervals | None = None,
 ) -> FamilySpec:
     empty = Accumulator(*METRICS, intervals=intervals)
@@ -49,7 +49,7 @@ def spec_of(
         dimensions=("country", "variant"),
         columns=(1, 0),
         spans=lengths,
-        folding=folding or FoldingOptions(),
+        label_caps=label_caps or LabelCapOptions(),
     )
 
 

@@ -15,7 +15,7 @@ from streameval import Accumulator, Intervals
 from streameval.accumulator.kinds.groups import PANE_GROUPS, groups_of
 from streameval.accumulator.kinds.users import audiences, distinct_users
 from streameval.engine.windows.family import FamilySpec, LoggedEvents
-from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.labels import LabelCapOptions
 from streameval.engine.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
 from streameval.engine.windows.views import FamilyView
 from streameval.events import columns_of
@@ -51,12 +51,12 @@ def test_any_batches_give_the_same_bytes_with_any_other_family(
     log: list[Logged],
     other: list[Logged],
     lengths: tuple[int, ...],
-    folding: FoldingOptions,
+    label_caps: LabelCapOptions,
     intervals: Intervals | None,
     step: int,
 ) -> None:
     def spec() -> FamilySpec:
-        return spec_of(lengths, folding, intervals)
+        return spec_of(lengths, label_caps, intervals)
 
     together = spec()
     first, second = Log(together), Log(together)
@@ -71,7 +71,7 @@ def test_any_batches_give_the_same_bytes_with_any_other_family(
 def test_any_order_with_the_same_clock_gives_the_same_bytes(
     log: list[Logged], lengths: tuple[int, ...], cap: int, draw: Random
 ) -> None:
-    spec = spec_of(lengths, FoldingOptions(cap=cap), BY_USER)
+    spec = spec_of(lengths, LabelCapOptions(cap=cap), BY_USER)
     shuffled = list(log)
     draw.shuffle(shuffled)
     assert fed(shuffled, spec, 3).section_bytes() == fed(log, spec).section_bytes()
@@ -144,10 +144,10 @@ def test_panes_are_added_to_hours_and_hours_to_the_past() -> None:
 
 def test_a_folded_label_value_takes_its_history_along() -> None:
     log = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS))
-    capped, _ = Log(spec_of(HOURS, FoldingOptions(cap=1))).family.restore(log.section_bytes())
-    fresh = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS, FoldingOptions(cap=1)))
+    capped, _ = Log(spec_of(HOURS, LabelCapOptions(cap=1))).family.restore(log.section_bytes())
+    fresh = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS, LabelCapOptions(cap=1)))
     assert section_bytes(capped) == fresh.section_bytes()
-    assert views_of([fresh]).folded() == {"country": 4, "variant": 0}
+    assert views_of([fresh]).folded_events() == {"country": 4, "variant": 0}
 
 
 def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:
@@ -217,14 +217,14 @@ def test_a_window_holds_the_events_of_its_time(
 def test_the_lifetime_has_every_event_for_any_folding(
     parts: list[list[Logged]], lengths: tuple[int, ...], cap: int
 ) -> None:
-    spec = spec_of(lengths, FoldingOptions(cap=cap))
+    spec = spec_of(lengths, LabelCapOptions(cap=cap))
     together = fed([event for part in parts for event in part], spec)
     apart = views_of([fed(part, spec) for part in parts])
     alone = views_of([together])
     assert counts(apart.lifetime(), spec) == counts(alone.lifetime(), spec)
-    assert apart.folded() == alone.folded()
+    assert apart.folded_events() == alone.folded_events()
     assert apart.latest() == alone.latest()
-    assert apart.folding.state() == together.family.folding.state()
+    assert apart.label_caps.state() == together.family.label_caps.state()
 
 
 @given(partitions, logs, specs)
@@ -279,7 +279,7 @@ Content = dict[tuple[str, ...], list[object]]
 
 
 def _spec(cap: int = 50) -> FamilySpec:
-    return spec_of(HOURS, FoldingOptions(cap=cap), BY_USER)
+    return spec_of(HOURS, LabelCapOptions(cap=cap), BY_USER)
 
 
 def _content(views: FamilyView) -> Content:
@@ -299,7 +299,7 @@ def _content(views: FamilyView) -> Content:
 
 def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
     """The content of an accumulator for each slice, with labels folded as in the view."""
-    kept = [value.retained for value in views.folding.values]
+    kept = [value.retained for value in views.label_caps.values]
     apart: defaultdict[tuple[str, ...], list[Logged]] = defaultdict(list)
     for time, (variant, country) in log:
         pairs = zip((country, variant), kept, strict=True)

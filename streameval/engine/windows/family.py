@@ -22,9 +22,9 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family_users import FamilyUsers, UsersCopy, add_users, users_alone
 from streameval.engine.windows.labels import (
     ActivityState,
-    Folding,
-    FoldingOptions,
-    FoldingState,
+    LabelCapOptions,
+    LabelCaps,
+    LabelCapsState,
     Labels,
     SliceActivity,
     SliceAssigner,
@@ -113,7 +113,6 @@ class PendingCounts:
         if not len(events.batch):
             return
         spec = families[0].spec
-        # The slice of each event, after the renames of those that are folded by it.
         if not spec.columns or events.dimensions is None:
             slices = np.full(edges[-1], self._slices.number(()))
         else:
@@ -128,12 +127,12 @@ class PendingCounts:
         panes = self._pane_numbers(families, family_of, events.starts)
         cells = slices + (panes << _SLICE_BITS)
         self._table.count(events.batch, cells, events.times, values)
-        known = len(self._slices.labels)
-        if known > self._width:
+        labels_seen = len(self._slices.labels)
+        if labels_seen > self._width:
             for family, at in self._families.items():
                 family.activity.add_part(self._activity, at * self._width, (at + 1) * self._width)
-            self._activity, self._width = SliceActivity(), 2 * known
-        numbers = [self._families.setdefault(each, len(self._families)) for each in families]
+            self._activity, self._width = SliceActivity(), 2 * labels_seen
+        numbers = [self._families.setdefault(family, len(self._families)) for family in families]
         self._activity.count(np.array(numbers)[family_of] * self._width + slices, events.seen)
         for family, length in zip(families, lengths.tolist(), strict=True):
             if length:
@@ -148,7 +147,7 @@ class PendingCounts:
             family.activity.add_part(activity, at * width, (at + 1) * width)
         if table is None:
             return
-        # The minutes of an hour that has closed are summed first: each would be a part of it.
+        # Sum the minutes of a closed hour first; otherwise each would become a part of the hour.
         goals = {at: (family, family.target(start)) for (family, start), at in numbers.items()}
         first: dict[tuple[Family, Pane], int] = {}
         for at, goal in goals.items():
@@ -156,7 +155,7 @@ class PendingCounts:
         table.regroup(_SLICE_BITS, {at: first[goal] for at, goal in goals.items()})
         targets = {at: family.table_at(pane) for (family, pane), at in first.items()}
         table.distribute(_SLICE_BITS, targets)
-        users = {family: family.own_users() for family in families}
+        users = {family: family.mutable_users() for family in families}
         users_at = {at: users[family] for (family, _), at in first.items()}
         named = {
             at: family_users for at, family_users in users_at.items() if family_users is not None
@@ -203,7 +202,7 @@ class Counting:
         return self._slices[family]
 
     def table(self, spec: FamilySpec, pane: Pane) -> Table:
-        """An empty table for a pane; it copies one that was planned before, if there is one."""
+        """An empty table for a pane; its plan is made once."""
         key = spec.name, pane == PAST_PANE
         if key not in self._empty:
             self._empty[key] = spec.table.empty(_plan_of(pane, spec.table.plan))
@@ -230,7 +229,7 @@ class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: tuple[str, ...] = ()
     columns: tuple[int, ...] = ()
     spans: tuple[int, ...] = ()
-    folding: FoldingOptions = FoldingOptions()
+    label_caps: LabelCapOptions = LabelCapOptions()
 
 
 class FamilyCopy(NamedTuple):
@@ -241,12 +240,12 @@ class FamilyCopy(NamedTuple):
         retention: time back from the clock for which panes are retained, microseconds.
         clock: of the partition, microseconds; None before the first.
         slices: numbers of the slices.
-        users: the users over the lifetime; None if users are not kept.
+        users: the users over the lifetime; None if users are not counted.
     """
 
     version: int
     panes: Mapping[Pane, Table]
-    folding: Folding
+    label_caps: LabelCaps
     activity: SliceActivity
     retention: int
     clock: int | None
@@ -280,10 +279,10 @@ class Family:
         self.windowing = msgspec.structs.replace(windowing, spans=spec.spans)
         self.retention = self.windowing.retention if spec.spans else 0
         self.version = next_version()
-        self.folding = Folding(spec.folding, len(spec.columns))
-        self._copied_folding = self.folding.copy()
+        self.label_caps = LabelCaps(spec.label_caps, len(spec.columns))
+        self._copied_caps = self.label_caps.copy()
         self.activity = SliceActivity()
-        self._assigner = SliceAssigner(self.folding, self._slices)
+        self._assigner = SliceAssigner(self.label_caps, self._slices)
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
         plan = spec.table.plan
@@ -303,7 +302,7 @@ class Family:
         return numbers
 
     def advance(self, clock: int) -> None:
-        """Add old panes to hours, and panes that are no longer kept to `PAST_PANE`.
+        """Add old panes to hours, and panes that are no longer retained to `PAST_PANE`.
 
         `clock`: of the partition, microseconds. Panes that begin after it are in no window.
         """
@@ -331,9 +330,9 @@ class Family:
         self.join_closed(hour=hour)
 
     def join_closed(self, *, hour: bool = False) -> None:
-        """Join the parts of closed panes that have many; `hour`: of all, as an hour has closed.
+        """Join the parts of closed panes that have many; with `hour`, of all closed panes.
 
-        A minute closes when the clock leaves it, an hour when it has all of its minutes.
+        A minute closes when the clock leaves it, an hour when all of its minutes were added.
         """
         size, fine = self.windowing.pane, self._fine
         begun = PAST if self.clock is None else self.clock // size * size
@@ -359,7 +358,7 @@ class Family:
 
     @property
     def loaded(self) -> Collection[str]:
-        """The sections whose tables were loaded and are kept as they were."""
+        """The sections whose tables were loaded and did not change."""
         return self._frozen.keys()
 
     def merge(
@@ -380,7 +379,7 @@ class Family:
             number = int(self.assign(labels_at([tuple(labels)], self.spec.columns))[0])
         table = self.spec.table.empty()
         loaded = table.load(content, [number])
-        # Rows of other days than those before an experiment need not know of them.
+        # Only rows of the days before an experiment have statistics of its pre-period.
         missing = {name for name in loaded if not name.startswith(PRE_PERIOD_PREFIX)}
         if missing:
             expected = tuple(table.statistics)
@@ -388,7 +387,7 @@ class Family:
             raise unlike(f"statistics of {self.spec.name}", expected, present_names)
         self._pending.flush()
         table.distribute(_SLICE_BITS, {0: self._pane(target)})
-        if (users := self.own_users()) is not None:
+        if (users := self.mutable_users()) is not None:
             add_users(table, _SLICE_BITS, {0: users})
         activity = SliceActivity()
         # The time of the last event is unknown, but not before the start of the span.
@@ -404,12 +403,19 @@ class Family:
         if not self._counting.frozen:
             self._copies = {at: table.copied(self._copies.get(at)) for at, table in panes.items()}
             panes = {pane: table for pane, (_, table) in self._copies.items()}
-        if self._copied_folding.version != self.folding.version:
-            self._copied_folding = self.folding.copy()
-        activity, folding = self.activity.copy(), self._copied_folding
+        if self._copied_caps.version != self.label_caps.version:
+            self._copied_caps = self.label_caps.copy()
+        activity, label_caps = self.activity.copy(), self._copied_caps
         users = None if self._users is None else self._users.copied(frozen=self._counting.frozen)
         return FamilyCopy(
-            self.version, panes, folding, activity, self.retention, self.clock, self._slices, users
+            self.version,
+            panes,
+            label_caps,
+            activity,
+            self.retention,
+            self.clock,
+            self._slices,
+            users,
         )
 
     def sections(self) -> list[Section]:
@@ -441,9 +447,9 @@ class Family:
 
         Args:
             sections: the output of `sections`.
-            unchanged: sections besides these, which are what this family has loaded; only of one
-                whose tables are `frozen`.
-            most_panes: that a family like this can have.
+            unchanged: names of other sections, which this family has loaded; its tables must be
+                `frozen`.
+            most_panes: largest number of panes that this family can have.
             empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
         Returns:
@@ -465,20 +471,20 @@ class Family:
         self, sections: Mapping[str, bytes], loaded: Mapping[str, LoadedTable], most_panes: float
     ) -> frozenset[str]:
         prefix, new = f"{self.spec.name}/", set[str]()
-        own_sections: dict[str, Any] = {
+        family_sections: dict[str, Any] = {
             name: data for name, data in sections.items() if name.startswith(prefix)
         }
         with damage_as_error(prefix + _META):
             state = msgspec.msgpack.decode(
-                own_sections.pop(prefix + _META, b""), type=tuple[FoldingState, ActivityState]
+                family_sections.pop(prefix + _META, b""), type=tuple[LabelCapsState, ActivityState]
             )
-            self.folding.load(state[0])
+            self.label_caps.load(state[0])
             self.activity.load(state[1], self._slices)
-        own_sections |= loaded
-        if section_name(self.spec.name, PAST_PANE) not in own_sections:
+        family_sections |= loaded
+        if section_name(self.spec.name, PAST_PANE) not in family_sections:
             raise damaged(section_name(self.spec.name, PAST_PANE), "it is missing")
         plan = self.spec.table.plan
-        users = own_sections.pop(prefix + _USERS, None)
+        users = family_sections.pop(prefix + _USERS, None)
         if self._users is not None and users is None:
             absent = (spec.missing(None, frozenset()) for spec in plan.at("lifetime").specs)
             new |= _of_user_sums(chain.from_iterable(absent))
@@ -486,24 +492,24 @@ class Family:
             table, missing = self._restore_table(prefix + _USERS, users, plan.at("lifetime"))
             add_users(table, _SLICE_BITS, {0: self._users})
             new |= _of_user_sums(missing)
-        panes = {name: pane_of(name, self.windowing.pane) for name in sorted(own_sections)}
+        panes = {name: pane_of(name, self.windowing.pane) for name in sorted(family_sections)}
         if sum(pane.size != DAY for pane in panes.values()) > most_panes:
             raise damaged(prefix, f"it has {len(panes):,} panes")
         for name, pane in panes.items():
-            data = own_sections[name]
+            data = family_sections[name]
             if pane.size != DAY:
                 self._panes[pane], missing = self._restore_table(name, data, _plan_of(pane, plan))
                 new |= missing
             elif self._users is not None:
                 table, missing = self._restore_table(name, data, plan.at("day"))
-                # Days of another time zone are none of this one.
+                # Days of another time zone lack statistics; they are dropped.
                 if not missing:
                     self._users.days[pane.start // DAY] = table
         self._admit_loaded()
         return frozenset(new)
 
     def _restore_table(self, name: str, data: bytes | LoadedTable, plan: Plan) -> LoadedTable:
-        """A table that was loaded before, or is now."""
+        """The table of a section; loads it unless it is loaded already."""
         if not isinstance(data, LoadedTable):
             labels, content = decode_table(name, data, len(self.spec.columns))
             table = self.spec.table.empty(plan)
@@ -515,12 +521,12 @@ class Family:
         return data
 
     def _admit_loaded(self) -> None:
-        """Fold label values above the caps of this family; it may have been saved with larger."""
+        """Fold label values above the caps, which may have been larger when the state was saved."""
         numbers = set(self.activity.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
         loaded = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
-        for labels in () if self.folding.admit_apart(loaded) else loaded:
-            admitted = self.folding.admit(labels)
+        for labels in () if self.label_caps.admit_apart(loaded) else loaded:
+            admitted = self.label_caps.admit(labels)
             self._rename(self._slices.by_number({**admitted.renames, labels: admitted.key}))
 
     def _rename(self, renames: Mapping[int, int]) -> None:
@@ -530,13 +536,13 @@ class Family:
         for pane, table in [*self._panes.items()]:
             if not renames.keys().isdisjoint(table.cells.tolist()):
                 self._pane(pane).rename(renames)
-        if (users := self.own_users()) is not None:
+        if (users := self.mutable_users()) is not None:
             users.rename(renames)
         self.activity.rename(renames)
         self.version = next_version()
 
-    def own_users(self) -> FamilyUsers | None:
-        """The users, to be changed; None if users are not kept."""
+    def mutable_users(self) -> FamilyUsers | None:
+        """The users, for writing; None if users are not counted."""
         if self._users is not None and self._counting.frozen:
             self._users = self._users.copy()
         return self._users
@@ -546,7 +552,7 @@ class Family:
         return self._target(Pane(self.windowing.pane, start))
 
     def table_at(self, pane: Pane) -> Table:
-        """The table of a pane, to be changed."""
+        """The table of a pane, for writing."""
         return self._pane(pane)
 
     def _target_of(self, span: tuple[int, int] | None) -> Pane:
@@ -572,7 +578,7 @@ class Family:
         return pane
 
     def _pane(self, pane: Pane) -> Table:
-        """The table of a pane, to be changed."""
+        """The table of a pane, for writing."""
         if pane not in self._panes:
             self._panes[pane] = self._counting.table(self.spec, pane)
         elif self._counting.frozen:
@@ -589,13 +595,13 @@ class Family:
         by_user = dict(users.copied().by_user)
         undivided = [
             name
-            for name, each in by_user.items()
-            if isinstance(each, UserSums) and each.is_pre_period
+            for name, part in by_user.items()
+            if isinstance(part, UserSums) and part.is_pre_period
         ]
         of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in undivided)
         cells = self._slices.sorted({*chain.from_iterable(of_slices)})
         for name in undivided if cells else ():
-            # Sums that no slice has are saved with the first one.
+            # Sums of no slice are saved with the first slice.
             by_user[name] = by_user[name].mapped(methodcaller("renamed", {0: cells[0]}))
         return self._dumped(users_alone(by_user, self.spec.table), cells)
 
@@ -605,7 +611,7 @@ class Family:
         return lambda: encode_table(labels, table.dump(order))
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
-        state = msgspec.msgpack.encode([self.folding.state(), self.activity.state(self._slices)])
+        state = msgspec.msgpack.encode([self.label_caps.state(), self.activity.state(self._slices)])
         return lambda: iter([state])
 
 
@@ -615,15 +621,15 @@ def widest_search(families: Sequence[FamilySpec]) -> Search:
 
 
 def _of_user_sums(missing: Iterable[str]) -> set[str]:
-    """Those of these names that metrics over users read."""
+    """The names among these that metrics over users read."""
     return {name for name in missing if name.startswith(USER_SUMS_PREFIX)}
 
 
 def _plan_of(pane: Pane, plan: Plan) -> Plan:
-    """The plan of a pane's table; users are kept for the lifetime, outside the panes."""
+    """The plan of a pane's table; users are counted over the lifetime, outside the panes."""
     return plan.at("past" if pane == PAST_PANE else "pane")
 
 
 def unfit(problem: str, remedy: str) -> UsageError:
-    """The error for a backfill that a state cannot take."""
+    """The error for a backfill that a state cannot accept."""
     return UsageError(f"this backfill cannot be merged: {problem}; {remedy}.")

@@ -40,7 +40,7 @@ class FamilyUsers:
     """The users, and sums by user group and event day; a cell is the number of a slice.
 
     They outlast panes: a comparison spans days, and a returning user counts once. The newest 90
-    days of a slice are kept apart; older days are added to the oldest of these.
+    days of a slice are stored separately; older days are added to the oldest of these.
 
     `like`: an empty table of the family.
     """
@@ -84,7 +84,7 @@ class FamilyUsers:
         return copy
 
     def copied(self, *, frozen: bool = False) -> UsersCopy:
-        """A copy for readers; `frozen`: whether what is here does not change any more."""
+        """A copy for readers; `frozen`: True if these users do not change any more."""
         if frozen:
             return UsersCopy(dict(self.days), self.by_user)
         self._copies = {at: table.copied(self._copies.get(at)) for at, table in self.days.items()}
@@ -95,7 +95,7 @@ class FamilyUsers:
         return UsersCopy(days, self._copied[1])
 
     def sum_up_days(self) -> None:
-        """Add the oldest days of slices with more than 90 to the oldest that stays."""
+        """Add the excess days of slices with more than 90 to the oldest day that remains."""
         if len(self.days) <= MOST_DAYS:
             return
         days_of_cell: defaultdict[int, list[int]] = defaultdict(list)
@@ -123,7 +123,9 @@ class FamilyUsers:
 def by_user_of(table: Table) -> dict[str, ByUser]:
     """The statistics of a table with a row for each user, by name."""
     statistics = table.statistics.items()
-    return {name: each for name, each in statistics if isinstance(each, Users | UserSums)}
+    return {
+        name: statistic for name, statistic in statistics if isinstance(statistic, Users | UserSums)
+    }
 
 
 def users_alone(by_user: Mapping[str, ByUser], like: Table) -> Table:
@@ -143,7 +145,7 @@ def with_users(events: Table, days: Table, by_user: Mapping[str, ByUser], plan: 
 
 
 def add_users(table: Table, bits: int, users_at: Mapping[int, FamilyUsers]) -> None:
-    """Add what a table counted by user to the users of families.
+    """Add the statistics by user of a table to the users of families.
 
     `bits`: number of lower bits of a cell, its slice. `users_at`: upper bits -> users of a family.
     """
@@ -159,7 +161,7 @@ def add_users(table: Table, bits: int, users_at: Mapping[int, FamilyUsers]) -> N
             new_cells |= cells & ((1 << bits) - 1)
         renamed: Any = statistic.copy()
         names = zip(cells.tolist(), new_cells.tolist(), strict=True)
-        # Not that of `UserSums`: the sums of a pre-period have a cell for each family here.
+        # Not `UserSums.rename`: in this table, sums of a pre-period have a cell for each family.
         Statistic.rename(renamed, {cell: name for cell, name in names if cell != name})
         renamed.distribute(bits, {at: users.by_user[name] for users, at in indexes.items()})
         for users, version in before:

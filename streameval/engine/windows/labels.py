@@ -1,6 +1,7 @@
-"""Label values: those with series of their own, those that are folded, and their last events.
+"""Label values: which have series of their own, which are folded into one, and when they were seen.
 
-This depends on the set of values, never on their order, so partitions, replicas and files agree.
+Which are folded depends on the set of values, not on their order, so that partitions, replicas and
+files agree.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from streameval.decoding.values import MISSING_LABEL
 Labels: TypeAlias = tuple[str, ...]
 """Values of the dimensions of one slice."""
 
-FoldingState: TypeAlias = tuple[list[tuple[int | None, list[str]]], tuple[int | None, list[Labels]]]
+LabelCapsState: TypeAlias = tuple[
+    list[tuple[int | None, list[str]]], tuple[int | None, list[Labels]]
+]
 """Edge and retained values of each dimension, then of the combinations."""
 
 ActivityState: TypeAlias = list[tuple[Labels, int | None, int]]
 """Label values, latest event time and number of events of each slice."""
 
 OTHER: Final = "__other__"
-"""Label value under which folded values are counted."""
+"""Label value of folded values: those above the cap, which are counted together."""
 
 NOT_VALUES: Final = frozenset({OTHER, MISSING_LABEL})
 """Label values that stand for others or for none, so that they are exported and never judged."""
@@ -43,7 +46,7 @@ T = TypeVar("T", str, Labels)
 
 
 class Cap(Generic[T]):
-    """Keeps the values with the smallest hashes; a value once folded stays folded.
+    """Retains the values with the smallest hashes; a value once folded stays folded.
 
     Attributes:
         retained: value -> hash.
@@ -58,7 +61,7 @@ class Cap(Generic[T]):
         self.edge: int | None = None
 
     def add(self, value: T) -> Sequence[T]:
-        """Add a value that is not retained; returns the values folded by it, possibly itself."""
+        """Add a value that is not retained; returns the values that this folds, perhaps itself."""
         hashed = _hash(value)
         if self.edge is not None and hashed >= self.edge:
             return (value,)
@@ -127,7 +130,7 @@ NO_CAP: Final = 2**62
 """A limit that no file reaches: files are finite, and offline all their values have series."""
 
 
-class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
+class LabelCapOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on the label values that get series of their own.
 
     Attributes:
@@ -148,8 +151,8 @@ class Admitted(NamedTuple):
 
     Attributes:
         key: its slice.
-        renames: slices folded by it -> the slice that takes their content.
-        stale: whether earlier combinations may belong to other slices now.
+        renames: slices that it folds -> the slice that takes their content.
+        stale: True if earlier combinations may belong to other slices now.
     """
 
     key: Labels
@@ -157,19 +160,19 @@ class Admitted(NamedTuple):
     stale: bool
 
 
-class Folding:
-    """The label values and combinations with slices of their own, and the slice of the others.
+class LabelCaps:
+    """Caps of a family: combinations of label values with slices of their own; others are folded.
 
     The retained values of a dimension depend on their set only. The retained combinations may
-    depend on the order of the log, since a combination goes when one of its values is folded; they
-    never depend on batches.
+    depend on the order of the log, since a combination is dropped when one of its values is folded;
+    they never depend on batches.
 
     Attributes:
         values: retained values of each dimension, without those that are never folded.
         series: retained combinations, without those that are never folded.
     """
 
-    def __init__(self, options: FoldingOptions, dimensions: int) -> None:
+    def __init__(self, options: LabelCapOptions, dimensions: int) -> None:
         named = options.named or (frozenset(),) * dimensions
         self._options = options
         self._fixed = [values | NOT_VALUES for values in named]
@@ -190,7 +193,7 @@ class Folding:
         return (*sizes, (self.series.edge, len(self.series.retained)))
 
     def admit(self, raw: Labels) -> Admitted:
-        """Add a combination; what it folds stays folded."""
+        """Add a combination; values that this folds stay folded."""
         renames: dict[Labels, Labels] = {}
         stale = False
         for dimension, (value, fixed, cap) in enumerate(
@@ -219,15 +222,15 @@ class Folding:
         return True
 
     def resolve(self, key: Labels) -> Labels:
-        """The slice of a combination that was admitted in this or a merged folding."""
+        """The slice of a combination that was admitted here or in caps merged into these."""
         slice_labels = self._by_values(key)
         has_series = slice_labels in self.series.retained or self._never_folds(slice_labels)
         return slice_labels if has_series else self._overflow(slice_labels)
 
-    def merged(self, others: Iterable[Folding]) -> Folding:
-        """The folding of several partitions together, in any order."""
+    def merged(self, others: Iterable[LabelCaps]) -> LabelCaps:
+        """The caps of several partitions together, in any order."""
         sources = (self, *others)
-        together = Folding(self._options, len(self._all))
+        together = LabelCaps(self._options, len(self._all))
         for source in sources:
             for cap, other in zip(together.values, source.values, strict=True):
                 cap.merge(other)
@@ -239,9 +242,9 @@ class Folding:
             together.series.merge(series)
         return together
 
-    def copy(self) -> Folding:
+    def copy(self) -> LabelCaps:
         """An independent copy."""
-        copy = Folding(self._options, 0)
+        copy = LabelCaps(self._options, 0)
         copy._fixed, copy._all = self._fixed, self._all
         copy.values, copy.series = [cap.copy() for cap in self.values], self.series.copy()
         return copy
@@ -250,15 +253,15 @@ class Folding:
         """The content as plain integers and strings; equal content gives equal state."""
         return [[cap.state() for cap in self.values], self.series.state()]
 
-    def load(self, state: FoldingState) -> None:
+    def load(self, state: LabelCapsState) -> None:
         """Replace the content with the output of `state`.
 
         Raises:
             ValueError: it has another number of dimensions.
         """
         values, (edge, combinations) = state
-        for cap, (own_edge, retained) in zip(self.values, values, strict=True):
-            cap.load(own_edge, retained)
+        for cap, (dimension_edge, retained) in zip(self.values, values, strict=True):
+            cap.load(dimension_edge, retained)
         if any(len(labels) != len(self._all) for labels in combinations):
             raise ValueError("a combination has another number of values")
         self.series.load(edge, combinations)
@@ -323,7 +326,7 @@ class Slices:
         number = self._numbers.get(labels)
         if number is not None:
             return number
-        # Views on other threads number the combinations that merged foldings create.
+        # Views on other threads number the combinations that merged caps create.
         with self._lock:
             if labels not in self._numbers:
                 self.labels.append(labels)
@@ -345,17 +348,17 @@ _NO_RENAMES: Final[Mapping[int, int]] = MappingProxyType({})
 class SliceAssigner:
     """Assigns events to slices, in the order of the log."""
 
-    __slots__ = ("_folding", "_known", "_slices")
+    __slots__ = ("_caps", "_numbers", "_slices")
 
-    def __init__(self, folding: Folding, slices: Slices) -> None:
-        self._folding = folding
+    def __init__(self, caps: LabelCaps, slices: Slices) -> None:
+        self._caps = caps
         self._slices = slices
-        self._known: dict[Labels, int] = {}
+        self._numbers: dict[Labels, int] = {}
 
     def assign(self, raws: Sequence[Labels]) -> tuple[NDArray[np.int64], Mapping[int, int]]:
-        """The slices of events with these label values, and those that new ones fold."""
+        """The slices of events with these label values, and the renames of those that they fold."""
         try:
-            numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, len(raws))
+            numbers = np.fromiter(map(self._numbers.__getitem__, raws), np.int64, len(raws))
         except KeyError:
             renames: dict[Labels, Labels] = {}
             numbers = np.array(self._admitted(raws, renames), np.int64)
@@ -365,15 +368,15 @@ class SliceAssigner:
 
     def _admitted(self, raws: Sequence[Labels], renames: dict[Labels, Labels]) -> list[int]:
         """The slices of events that may have new combinations."""
-        numbers_of, numbers = self._known, list[int]()
+        numbers_of, numbers = self._numbers, list[int]()
         new = dict.fromkeys(raw for raw in raws if raw not in numbers_of)
-        if len(numbers_of) + len(new) <= _CACHED and self._folding.admit_apart(new):
+        if len(numbers_of) + len(new) <= _CACHED and self._caps.admit_apart(new):
             numbers_of.update((raw, self._slices.number(raw)) for raw in new)
             return list(map(numbers_of.__getitem__, raws))
-        # Event by event: a folded value changes the slices of combinations known before.
+        # Event by event: a folded value changes the slices of earlier combinations.
         for raw in raws:
             if raw not in numbers_of:
-                admitted = self._folding.admit(raw)
+                admitted = self._caps.admit(raw)
                 if admitted.stale or len(numbers_of) >= _CACHED:
                     numbers_of.clear()
                 for old, target in renames.items():
@@ -400,7 +403,7 @@ def labels_at(dimensions: Sequence[Labels], columns: Sequence[int]) -> Sequence[
 
 
 def rename_slices(numbers: NDArray[np.int64], renames: Mapping[int, int]) -> NDArray[np.int64]:
-    """Numbers of slices after some were folded."""
+    """The numbers of slices after some were folded."""
     if not renames:
         return numbers
     table = np.arange(int(numbers.max(initial=0)) + 1)

@@ -1,4 +1,4 @@
-"""Sections of a state, of which a checkpoint writes those that changed, and their bytes."""
+"""Sections: the pieces of a state, and their bytes; a checkpoint writes those that changed."""
 
 from __future__ import annotations
 

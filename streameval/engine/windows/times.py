@@ -18,19 +18,19 @@ SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 FINE: Final = 2 * HOUR
-"""Age up to which panes are kept apart, microseconds; older ones are added up to hours."""
+"""Age up to which panes are stored one by one, microseconds; older ones are summed by hour."""
 
 PAST: Final = -(2**63)
-"""Used as the start of panes that are no longer kept."""
+"""Start of the panes that are no longer retained."""
 
 HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
-"""How to write a duration, for errors."""
+"""The forms of a duration, for errors."""
 
 _PAST_NAME: Final = "past"
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
 _DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
 _LOOSE: Final = re.compile(
-    # Not every word: 500ms are no minutes, and a mo is no m.
+    # Not any word after the unit: 500ms are not minutes.
     r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])(ecs?|econds?|ins?|inutes?|rs?|ours?|ays?)?\s*",
     re.IGNORECASE,
 )
@@ -71,7 +71,7 @@ class Spans(msgspec.Struct, frozen=True):
         if self.days is None:
             return start + self.length
         calendar = calendar_of(self.time_zone)
-        # Of a zone that skips a day, the next one begins at the same time.
+        # If a zone skips a day, the next day begins at the same time.
         first = calendar.day(start) // self.days * self.days
         return calendar.begin(first + self.days)
 
@@ -80,7 +80,7 @@ class Spans(msgspec.Struct, frozen=True):
         return moment_text(time) if self.days is None else calendar_of(self.time_zone).text(time)
 
     def drawn_at(self, start: int) -> int:
-        """The start for charts, whose axis is in UTC: of days, the midnight of the date there."""
+        """The start on the UTC axis of charts; for days, midnight UTC of the local date."""
         if self.days is None:
             return start
         return calendar_of(self.time_zone).day(start) // self.days * self.days * DAY
@@ -129,8 +129,8 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         pane: size of a pane; divides an hour.
         spans: lengths of the windows, ascending; empty if only the lifetime is read.
-        lateness: how far behind the clock an event still counts in every window.
-        names: windows that are not called as `span_text` would, with their names.
+        lateness: distance behind the clock at which an event still counts in every window.
+        names: windows with other names than `span_text` gives, and these names.
     """
 
     pane: int = 60 * SECOND
@@ -157,7 +157,7 @@ IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
 
 
 class Borders(NamedTuple):
-    """Before `retained_from`, event time has no pane; before `fine`, by the hour. Microseconds."""
+    """Event times from `retained_from` on have a pane, before `fine` of an hour. Microseconds."""
 
     retained_from: int
     fine: int
@@ -171,8 +171,8 @@ def alignment(span: int, pane: int) -> int:
 def borders(windowing: Windowing, clock: int) -> Borders:
     """The panes that are retained at this clock, and those that are retained by the hour.
 
-    If any window is longer than FINE, whole hours are dropped. Without windows no pane is kept.
-    As the clock advances, both borders only move forward.
+    If any window is longer than FINE, panes are dropped by the hour. Without windows none is
+    retained. As the clock advances, both borders only move forward.
     """
     if not windowing.spans:
         return Borders(-PAST - 1, PAST)
@@ -183,7 +183,7 @@ def borders(windowing: Windowing, clock: int) -> Borders:
 
 
 def retained_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
-    """The late rule: at this clock, an event before the result is late, and its pane not kept."""
+    """The late rule: at this clock, events before the result are late; they have no pane."""
     size = alignment(windowing.spans[-1], windowing.pane)
     return (clock - windowing.retention) // size * size
 
@@ -201,7 +201,7 @@ class Pane(NamedTuple):
 
 
 PAST_PANE: Final = Pane(0, 0)
-"""Holds events whose pane is no longer kept, and events without time."""
+"""The pane of events whose own is no longer retained, and of events without time."""
 
 
 def section_name(family: str, pane: Pane) -> str:
@@ -231,9 +231,9 @@ def pane_of(name: str, pane: int) -> Pane:
         return PAST_PANE
     if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
         raise damaged(name, "no section has such a name")
-    for size_known in (pane, HOUR, DAY):
-        if size == _size(size_known):
-            return Pane(size_known, int(index) * size_known)
+    for length in (pane, HOUR, DAY):
+        if size == _size(length):
+            return Pane(length, int(index) * length)
     raise unlike("panes", _size(pane), size)
 
 
@@ -299,8 +299,8 @@ def assign_panes(
     """Assign the events of a partition to panes, in the order of its log.
 
     Returns the start of each event's pane, microseconds, PAST if it is late; and which are late.
-    An event is late if its pane is no longer kept at the partition's clock after the event. So the
-    result depends on the log alone, never on batches. Without windows no event is late.
+    An event is late if its pane is no longer retained at the partition's clock after the event. So
+    the result depends on the log alone, never on batches. Without windows no event is late.
 
     Example:
         >>> minute = 60_000_000

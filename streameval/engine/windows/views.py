@@ -15,7 +15,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family import FamilyCopy, FamilySpec
 from streameval.engine.windows.family_users import ByUser, by_user_of, with_users
-from streameval.engine.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
+from streameval.engine.windows.labels import OTHER, LabelCaps, Labels, SliceActivity, Slices
 from streameval.engine.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
 
 _C = TypeVar("_C", Table, ByUser)
@@ -25,7 +25,7 @@ _Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
 """Tables by number of the partition and pane."""
 
 _Renamed: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
-"""Each table as its partition has it, and folded as all partitions together fold."""
+"""Each table of a partition, and the same after folding by the caps of all partitions."""
 
 _LIFETIME: Final = 0
 _DAYS: Final = -1
@@ -94,7 +94,7 @@ class RunningSum:
 class FamilyView:
     """Reads one family over all partitions; caches sums of what has not changed.
 
-    Label values are folded as all partitions together fold them. Not safe on several threads.
+    Label values are folded by the caps of all partitions together. Not safe on several threads.
 
     `pane`: size of a pane, microseconds.
     """
@@ -111,7 +111,7 @@ class FamilyView:
         self._nobody = by_user_of(spec.table.empty(spec.table.plan.at("lifetime")))
         self._everyone: dict[str, tuple[list[ByUser], ByUser]] = {}
         self._lifetime: tuple[tuple[object, ...], Table] | None = None
-        self._folding = Folding(spec.folding, len(spec.columns))
+        self._label_caps = LabelCaps(spec.label_caps, len(spec.columns))
         self._renames: dict[int, int] = {}
         self._activity = SliceActivity()
         self._sums: dict[Hashable, RunningSum] = {}
@@ -124,8 +124,8 @@ class FamilyView:
         self._clocks = [math.inf if viewed.clock is None else viewed.clock for viewed in families]
         if families:
             self._slices = families[0].slices
-            first, *others = [viewed.folding for viewed in families]
-            self._folding = first.merged(others)
+            first, *others = [viewed.label_caps for viewed in families]
+            self._label_caps = first.merged(others)
         self._rename_all()
         self._activity = SliceActivity()
         for family in families:
@@ -137,9 +137,9 @@ class FamilyView:
         return max((family.retention for family in self._families), default=0)
 
     @property
-    def folding(self) -> Folding:
-        """The folding of all partitions together; for reading only."""
-        return self._folding
+    def label_caps(self) -> LabelCaps:
+        """The label caps of all partitions together; for reading only."""
+        return self._label_caps
 
     def lifetime(self) -> Table:
         """All events together with their users; a cell is a slice."""
@@ -179,7 +179,7 @@ class FamilyView:
         )
 
     def panes(self) -> list[Pane]:
-        """The kept panes that have begun, the newest first."""
+        """The retained panes that have begun, the newest first."""
         begun = {pane for at, pane in self._tables if pane.start <= self._clocks[at]}
         retained = begun - {PAST_PANE}
         return sorted(retained, key=lambda pane: (pane.size < HOUR, pane.start), reverse=True)
@@ -216,7 +216,7 @@ class FamilyView:
         """Latest event time of each slice, microseconds; None without event time."""
         return self._activity.latest
 
-    def folded(self) -> Mapping[str, int]:
+    def folded_events(self) -> Mapping[str, int]:
         """Dimension -> events under `__other__` over the lifetime."""
         counts = [(self.labels(number), events) for number, events in self._activity.events.items()]
         return {
@@ -240,8 +240,8 @@ class FamilyView:
         return {name: total for name, (_, total) in self._everyone.items()}
 
     def _rename_all(self) -> None:
-        """Fold the tables of the families as all partitions together fold."""
-        if self._folding_moved():
+        """Fold the tables of the families by the caps of all partitions together."""
+        if self._update_renames():
             self._tables, self._days, self._by_user = {}, {}, {}
         panes, days = dict[tuple[int, Pane], Table](), dict[tuple[int, Pane], Table]()
         by_user = dict[tuple[int, str], ByUser]()
@@ -264,13 +264,13 @@ class FamilyView:
             renamed[at] = cached if cached and same else (part, self._renamed(part))
         return renamed
 
-    def _folding_moved(self) -> bool:
+    def _update_renames(self) -> bool:
         renames: dict[int, int] = {}
-        if any(edge is not None for edge in self._folding.edges):
+        if any(edge is not None for edge in self._label_caps.edges):
             # A copy: another thread may number more slices.
             labels = self._slices.labels[:]
             renames = self._slices.by_number(
-                {label: self._folding.resolve(label) for label in labels}
+                {label: self._label_caps.resolve(label) for label in labels}
             )
         moved, self._renames = renames != self._renames, renames
         return moved
