@@ -55,7 +55,7 @@ __all__ = [
 ]
 __version__ = "0.3.0.dev0"
 
-register_analyses("streameval.analyses.listed")
+register_analyses("streameval.analyses.registry")
 
 # Analyses and what reads columns or files: a loop that only counts single events needs neither.
 _LATER = {

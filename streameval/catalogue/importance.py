@@ -106,7 +106,7 @@ def _refuse_words(values: PerItem, names: Iterable[str], indices: Sequence[int])
                 raise InvalidEventError("invalid_per_item", detail)
 
 
-def clipped(of_items: list[float], clip: float) -> list[float]:
+def clip_weights(of_items: list[float], clip: float) -> list[float]:
     """The weights, none above the clip; 0 for no limit."""
     return [min(weight, clip) for weight in of_items] if clip else of_items
 
@@ -120,7 +120,7 @@ def weighted_reward(
         return None
     if not event.interactions:
         return 0.0
-    pairs = zip(clipped(of_items, clip), rewards(event, k), strict=True)
+    pairs = zip(clip_weights(of_items, clip), rewards(event, k), strict=True)
     return sum(weight * gain for weight, gain in pairs)
 
 

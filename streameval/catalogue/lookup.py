@@ -146,7 +146,7 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
     Raises:
         MetricTextError: a parameter of the metric has the name of a shared one.
     """
-    shared = {parameter.name: parameter for parameter in _shared(definition)}
+    shared = {parameter.name: parameter for parameter in _shared_parameters(definition)}
     system = CONVENTIONS.get(convention or "")
     if system is not None and system.summarises and definition.reads == "exposures":
         shared |= {parameter.name: parameter for parameter in summary.SUMMARY_PARAMETERS}
@@ -159,7 +159,7 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
     return {**definition.parameters, **shared}
 
 
-def _shared(definition: Definition) -> Iterator[Parameter]:
+def _shared_parameters(definition: Definition) -> Iterator[Parameter]:
     """The parameters that a metric has because of what it reads."""
     reads, ratio = definition.reads, definition.over is not None
     ranked, of_event = reads in ("hits", "lists"), reads == "event"
@@ -211,7 +211,7 @@ def parse(text: str) -> Metric:
         >>> parse("recbole:hit@10").text, parse("success@10").text, parse("trec:P_10").text
         ('recbole:hit_rate@10', 'hit_rate@10', 'trec:precision@10')
     """
-    spelled = _spelled(text)
+    spelled = _spelling_of(text)
     if spelled.prefix is None or spelled.prefix in CONVENTIONS:
         return _built_in(text)
     # Not cached, because a notebook or importlib.reload may declare the function again.
@@ -239,7 +239,7 @@ def _unknown(text: str, available: Iterable[str]) -> MetricTextError:
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _built_in(text: str) -> Metric:
-    spelled = _spelled(text)
+    spelled = _spelling_of(text)
     definition = definition_named(spelled.name)
     if spelled.prefix is None:
         if spelled.name in CONVENTIONS:
@@ -257,7 +257,7 @@ def _built_in(text: str) -> Metric:
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
-def _spelled(text: str) -> Spelling:
+def _spelling_of(text: str) -> Spelling:
     """The spelling with aliases and names of systems replaced by the catalogue's name."""
     spelled = spelling(text)
     name, k, parameters = spelled.name, spelled.k, dict(spelled.parameters)
@@ -299,7 +299,7 @@ def metric_at(
     """
     definition = definition_of(function)
     if definition is None:
-        raise _undeclared(function)
+        raise _undeclared_error(function)
     built_in = definition_named(definition.name) is definition
     # A spawned process of multiprocessing imports the program under the other name.
     module = "__main__" if function.__module__ == "__mp_main__" else function.__module__
@@ -322,10 +322,10 @@ def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
         return next((member for member in among if member.text == metric), None) or parse(metric)
     if callable(metric):
         return metric_at(metric)
-    raise _undeclared(metric)
+    raise _undeclared_error(metric)
 
 
-def _undeclared(argument: object) -> OwnMetricError:
+def _undeclared_error(argument: object) -> OwnMetricError:
     remedy = "give its text, for example 'ndcg@10', or a function decorated with"
     how = "@streameval.metric(...), with a cut-off as metric_at(function, k=10)"
     return OwnMetricError(f"{argument!r} is not a metric; {remedy} {how}.", metric="")
@@ -384,7 +384,7 @@ def absent_module(text: str) -> str | None:
         >>> absent_module("payload:clicks@10"), absent_module("recbole:hit@10")
         ('payload', None)
     """
-    spelled = _spelled(text)
+    spelled = _spelling_of(text)
     if spelled.prefix is None or spelled.prefix in CONVENTIONS:
         return None
     loaded = sys.modules.get(spelled.prefix)

@@ -353,7 +353,7 @@ def capri_personalization(pairings: Pairings) -> float:
 @instead_of("mcc", "rectools")
 def rectools_mcc(event: Event, k: int | None, catalog: Catalog) -> float | None:
     """Any gain and unknown items count, an item as often as the list has it; a list has k items."""
-    tp, fp, fn, tn = confusion(_joined(event), k, _size(catalog), "count")
+    tp, fp, fn, tn = confusion(_as_joined(event), k, _size(catalog), "count")
     if k is not None:
         # A shorter list counts as if it showed k items.
         fp, tn = k - tp, tn - (k - tp - fp)
@@ -365,16 +365,16 @@ def rectools_mcc(event: Event, k: int | None, catalog: Catalog) -> float | None:
 @instead_of("pap", "rectools")
 def rectools_pap(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Any gain is an interaction; an item counts as often as the list has it."""
-    return pap(_joined(event), k, short=short)
+    return pap(_as_joined(event), k, short=short)
 
 
 @instead_of("partial_auc", "rectools")
 def rectools_partial_auc(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Any gain is an interaction; an item counts as often as the list has it."""
-    return partial_auc(_joined(event), k, short=short)
+    return partial_auc(_as_joined(event), k, short=short)
 
 
-def _joined(event: Event) -> Event:
+def _as_joined(event: Event) -> Event:
     """The event as a join of two tables has it: each place of the list is an item of its own."""
     items, relevant = event.recommendations, set(event.interactions)
     hits = [index for index, item in enumerate(items) if item in relevant]

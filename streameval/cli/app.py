@@ -72,10 +72,10 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Replace the stub of the called command with the real command."""
         name, stub, rest = super().resolve_command(ctx, args)
-        return name, stub if name is None else _loaded(name), rest
+        return name, stub if name is None else _load_command(name), rest
 
 
-def _loaded(name: str) -> Any:
+def _load_command(name: str) -> Any:
     function = getattr(import_module(_ELSEWHERE.get(name, f"streameval.cli.{name}")), name)
     if isinstance(function, typer.Typer):
         command: Any = typer.main.get_group(function)

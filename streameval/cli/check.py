@@ -39,7 +39,7 @@ from streameval.engine.dead_letters import DeadLetter, dead_letters_in, decode_v
 from streameval.engine.first_records import FirstRecords
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.exits import FAILED, config_errors_in, output, report
-from streameval.evaluation.shell.terminal import drawn_text, quantity
+from streameval.evaluation.shell.terminal import draw_text, quantity
 from streameval.events.errors import (
     ConfigError,
     SourceError,
@@ -137,7 +137,7 @@ def configuration_lines(path: Path, config: Config, dead_letters: Sequence[str])
 
     `dead_letters`: the topics of dead letters.
     """
-    return drawn_text(*(f"{name:<10} {what}" for name, what in _plan(path, config, dead_letters)))
+    return draw_text(*(f"{name:<10} {what}" for name, what in _plan(path, config, dead_letters)))
 
 
 def _plan(path: Path, config: Config, dead_letters: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -264,7 +264,7 @@ def _check_fields(config: Config) -> bool:
     fields.add(first.take())
     lines = [*fields.lines(), *(f"an invalid record: {dead_letter}" for dead_letter in invalid[:1])]
     with output():
-        sys.stdout.write(drawn_text(*(f"{'found':<10} {line}" for line in lines)))
+        sys.stdout.write(draw_text(*(f"{'found':<10} {line}" for line in lines)))
     absent = [entry.text for entry in fields.absent()]
     report(*absent, *fields.repeated())
     return not absent
@@ -278,7 +278,7 @@ def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
         report(*error.lines)
         return False
     with output():
-        sys.stdout.write(drawn_text(f"{name:<10} {text}"))
+        sys.stdout.write(draw_text(f"{name:<10} {text}"))
     return True
 
 

@@ -24,7 +24,7 @@ from typer import Option
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.words import summary_lines, verdict_text
-from streameval.analyses.listed import Configuration
+from streameval.analyses.registry import Configuration
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
 from streameval.config.tables import WindowsOptions
@@ -32,7 +32,7 @@ from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.evaluation.shell.exits import output, report
-from streameval.evaluation.shell.terminal import drawn_text, grid
+from streameval.evaluation.shell.terminal import draw_text, grid
 from streameval.events.errors import ConfigError, StreamevalError, UsageError
 from streameval.exporters.view import figure
 from streameval.inference.text_table import TextColumn, TextTable
@@ -155,7 +155,7 @@ def screen() -> Iterator[Screen]:
     show = Screen(None)
     yield show
     if show.last is not None:
-        sys.stdout.write(drawn_text(*_summaries(show.last), table(show.last)))
+        sys.stdout.write(draw_text(*_summaries(show.last), table(show.last)))
 
 
 class Screen:

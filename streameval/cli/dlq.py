@@ -209,13 +209,13 @@ def _as_json(where: str, groups: Sequence[ReasonGroup]) -> dict[str, Any]:
         "where": where,
         "records": sum(group.count for group in groups),
         "reasons": [
-            msgspec.structs.asdict(group) | {"samples": list(map(_plain, group.samples))}
+            msgspec.structs.asdict(group) | {"samples": list(map(_to_builtins, group.samples))}
             for group in groups
         ],
     }
 
 
-def _plain(dead_letter: DeadLetter) -> dict[str, Any]:
+def _to_builtins(dead_letter: DeadLetter) -> dict[str, Any]:
     return {
         "record": str(dead_letter.identity),
         "timestamp_ms": dead_letter.timestamp_ms,

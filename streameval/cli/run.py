@@ -142,12 +142,12 @@ def run_until_signal(
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
     except Exception as error:
-        emit(logging.ERROR, "failed", **_unexpected(error))
+        emit(logging.ERROR, "failed", **_unexpected_fields(error))
         raise Exit(FAILED) from error
     emit(logging.INFO, "stopped", signal=stop.signal, **stopped)
 
 
-def _unexpected(error: Exception) -> Mapping[str, str]:
+def _unexpected_fields(error: Exception) -> Mapping[str, str]:
     """The fields of the log for an error that no input explains."""
     if is_out_of_memory(error):
         return {"error": out_of_memory(error)}

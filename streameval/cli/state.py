@@ -34,7 +34,7 @@ from streameval.evaluation.partials import stored
 from streameval.evaluation.shell.exits import FAILED, output, report
 from streameval.evaluation.shell.flags import OutputFile, OutputFormat, TextFormat
 from streameval.evaluation.shell.reading_tables import write_series
-from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
+from streameval.evaluation.shell.terminal import Forms, draw_text, quantity
 from streameval.evaluation.span_readings import SpanReadings
 from streameval.events.errors import (
     DamagedStateError,
@@ -122,7 +122,7 @@ def verify(paths: Paths) -> None:
                 verdict += f"; {quantity(len(directories), 'round')} with a damaged directory"
             partitions = quantity(len(listing.shards), "partition")
             of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
-            sys.stdout.write(drawn_text(f"{store.path}: {of}, {verdict}"))
+            sys.stdout.write(draw_text(f"{store.path}: {of}, {verdict}"))
     if faults:
         raise Exit(FAILED)
 
@@ -218,7 +218,7 @@ def merge(
             f"{checkpoint.shard}: offset {checkpoint.saved.header.offset:,}, from {checkpoint.path}"
             for checkpoint in checkpoints
         )
-        sys.stdout.write(drawn_text(*merged, *lines))
+        sys.stdout.write(draw_text(*merged, *lines))
 
 
 def _store(store: Store) -> dict[str, Any]:
@@ -276,12 +276,14 @@ def _parts(store: Mapping[str, Any]) -> Iterator[str | TextTable[Mapping[str, An
         yield from ("settings", *(f"  {name} = {value}" for name, value in sorted(settings)))
 
 
-def _saved(text: Callable[[Any], str], missing: str = "") -> Callable[[Mapping[str, Any]], str]:
+def _checkpoint_text(
+    text: Callable[[Any], str], missing: str = ""
+) -> Callable[[Mapping[str, Any]], str]:
     """The text of a cell about a checkpoint; `missing` where none is valid."""
     return lambda shard: missing if shard["checkpoint"] is None else text(shard["checkpoint"])
 
 
-def _whole_second(micros: float | None) -> str:
+def _truncate_to_second(micros: float | None) -> str:
     return "none" if micros is None else moment_text(int(micros) // SECOND * SECOND)
 
 
@@ -289,13 +291,17 @@ _Column: TypeAlias = TextColumn[Mapping[str, Any]]
 
 _COLUMNS: Final[Sequence[_Column]] = (
     _Column("partition", lambda shard: f"{shard['topic']}[{shard['partition']}]"),
-    _Column("offset", _saved(lambda saved: f"{saved['offset']:,}", "none valid"), "right"),
-    _Column("counted", _saved(lambda saved: f"{saved['counted']:,}"), "right"),
-    _Column("clock", _saved(lambda saved: _whole_second(saved["clock"]))),
-    _Column("written", _saved(lambda saved: _whole_second(saved["written_at"] * SECOND))),
-    _Column("age", _saved(lambda saved: span(saved["age_seconds"])), "right"),
-    _Column("bytes", _saved(lambda saved: f"{saved['bytes']:,}"), "right"),
-    _Column("parts", _saved(lambda saved: f"{len(saved['parts']):,}"), "right"),
+    _Column(
+        "offset", _checkpoint_text(lambda saved: f"{saved['offset']:,}", "none valid"), "right"
+    ),
+    _Column("counted", _checkpoint_text(lambda saved: f"{saved['counted']:,}"), "right"),
+    _Column("clock", _checkpoint_text(lambda saved: _truncate_to_second(saved["clock"]))),
+    _Column(
+        "written", _checkpoint_text(lambda saved: _truncate_to_second(saved["written_at"] * SECOND))
+    ),
+    _Column("age", _checkpoint_text(lambda saved: span(saved["age_seconds"])), "right"),
+    _Column("bytes", _checkpoint_text(lambda saved: f"{saved['bytes']:,}"), "right"),
+    _Column("parts", _checkpoint_text(lambda saved: f"{len(saved['parts']):,}"), "right"),
     _Column("kept", lambda shard: f"{len(shard['kept']):,}", "right"),
 )
 

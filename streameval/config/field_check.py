@@ -54,7 +54,7 @@ class _StreamSample:
         self.fields = fields
         self._to_text = to_text
         self.records = 0
-        self.found = Counter[str]()
+        self.counts = Counter[str]()
         self.names = Counter[str]()
         self.texts = Counter[str]()
         self.examples: dict[str, Any] = {}
@@ -95,14 +95,14 @@ class _StreamSample:
                 self.values[field.label][label] += 1
             if value is None or label == MISSING_LABEL:
                 continue
-            self.found[field.key] += 1
+            self.counts[field.key] += 1
             self.examples.setdefault(field.key, value)
             self.keys.setdefault(field.key, set()).add(str(value))
 
     def absent(self, among: str) -> Iterator[Unmatched]:
         """The fields that no record has; `among`: the records, in words."""
         for field in self.fields:
-            if not self.found[field.key]:
+            if not self.counts[field.key]:
                 text = f"{field.key}: none of {among} has the field {field.path.text!r}."
                 yield Unmatched(field.key, text + self._instead(field.path), field.label)
 
@@ -120,7 +120,7 @@ class _StreamSample:
     def has(self, name: Unmatched) -> bool:
         """True if a record has what a configured name looks for."""
         if name.label is None or name.value is None:
-            return self.found[name.key] > 0
+            return self.counts[name.key] > 0
         return self.values[name.label][name.value] > 0
 
     def _instead(self, path: Path) -> str:
@@ -145,7 +145,7 @@ class _StreamSample:
         else:
             examples = [self.examples[field.key]] if field.key in self.examples else []
             text = ", ".join(f"for example {_example(example)}" for example in examples)
-        share = f"{self.found[field.key]:,} of {self.records:,}"
+        share = f"{self.counts[field.key]:,} of {self.records:,}"
         return ", ".join(filter(None, (f"{field.key}: {field.path.text} in {share}", text)))
 
 
@@ -262,7 +262,7 @@ class FieldCheck:
         """The fields of valid records: in how many records each is, and an example."""
         for number, sample in enumerate(self._valid):
             for field in sample.fields:
-                if sample.found[field.key] or 0 < sample.records < REFUSED:
+                if sample.counts[field.key] or 0 < sample.records < REFUSED:
                     yield sample.line(field)
             for entry in self._expected if number == 0 else ():
                 if count := sample.values[entry.label][entry.value]:

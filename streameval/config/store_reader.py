@@ -72,17 +72,17 @@ class StoreReader:
     Attributes:
         config: with the depth of the states.
         ingest: the counts; another one when that depth grows.
-        trouble: why the store cannot be read, in a sentence; None if it was.
-        owner: cluster and group of the store; None before it was read.
+        problem: why the store cannot be read, in a sentence; None if it was.
+        store_claim: cluster and group of the store; None before it was read.
     """
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store, self._base = store, config
         self._topics = {*config.source.logs}
-        self.trouble: str | None = None
-        self.owner: Claim | None = None
+        self.problem: str | None = None
+        self.store_claim: Claim | None = None
         self._highest: dict[Shard, tuple[int, int]] = {}
-        self._known: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._partition_counts: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._identities: dict[str, str] = {}
         self._refusals: dict[Location, _Refusal] = {}
         self._written: dict[Location, float] = {}
@@ -100,14 +100,14 @@ class StoreReader:
         """Read what has changed; what cannot be read stays as it was, and says so."""
         try:
             listing = self._store.listing()
-            if self.owner is None or not listing.shards:
+            if self.store_claim is None or not listing.shards:
                 # Raises an error for a store that is absent, or on a disk that is not mounted.
-                self.owner = self._store.existing_claim()
+                self.store_claim = self._store.existing_claim()
             self._read(listing)
         except StreamevalError as error:
-            self.trouble = str(error)
+            self.problem = str(error)
         else:
-            self.trouble = None
+            self.problem = None
 
     def copied(self) -> IngestCopy:
         """The counts, as one process has them that has counted all of it."""
@@ -122,7 +122,7 @@ class StoreReader:
         `ends`: offset after the last record of each log, as far as known.
         """
         stored = []
-        for (topic, identity), count in sorted(self._known.items()):
+        for (topic, identity), count in sorted(self._partition_counts.items()):
             for number in range(count if self._identities.get(topic) == identity else 0):
                 shard = Shard(topic, identity, number)
                 loaded, problem = self._loaded.get(shard), self._problems.get(shard)
@@ -322,7 +322,7 @@ class StoreReader:
         loaded = self._loaded.get(shard)
         count = 0 if loaded is None else loaded.header.partitions or 0
         topic = shard.topic, shard.identity
-        self._known[topic] = max(self._known[topic], shard.number + 1, count)
+        self._partition_counts[topic] = max(self._partition_counts[topic], shard.number + 1, count)
         refusals = []
         for location in locations:
             if location not in self._refusals:
@@ -337,10 +337,10 @@ class StoreReader:
                     instead = f"its checkpoint of offset {loaded.header.offset:,} is shown"
                 text = f"{instead}: {text}"
             self._problems[shard] = text
-        elif loaded is not None and (vanished := self._vanished(shard, loaded.header)):
-            self._problems[shard] = vanished
+        elif loaded is not None and (loss := self._describe_loss(shard, loaded.header)):
+            self._problems[shard] = loss
 
-    def _vanished(self, shard: Shard, header: Header) -> str | None:
+    def _describe_loss(self, shard: Shard, header: Header) -> str | None:
         """Describe a loss: fewer values than before, although the state did not start over."""
         generation, offset = self._highest[shard]
         if (header.generation, header.offset) >= (generation, offset):

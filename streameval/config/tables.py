@@ -397,7 +397,7 @@ def _rows(
 
     `header`: whether the first line is a header; by default it is one if it cannot be read.
     """
-    rows = csv.reader(_decoded(path))
+    rows = csv.reader(_decode_lines(path))
     for number in count(1):
         try:
             row = next(rows, None)
@@ -414,7 +414,7 @@ def _rows(
                 raise SourceError(f"{path}:{number}", str(error), "correct the line") from None
 
 
-def _decoded(path: str) -> Iterator[str]:
+def _decode_lines(path: str) -> Iterator[str]:
     for number, line in enumerate(lines(path), 1):
         try:
             yield line.decode()

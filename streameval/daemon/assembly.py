@@ -47,7 +47,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     config: Config
     source: Source
     ingest: Ingest
-    owner: Checkpointer | MemoryOnly
+    checkpointer: Checkpointer | MemoryOnly
     dead_letters: DeadLetters | None
     snapshots: SnapshotCapture
     worker: Executor
@@ -112,11 +112,11 @@ def assemble(
     )
     ingest.first = FirstRecords(streams_of(config))
     worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
-    owner: Checkpointer | MemoryOnly
+    checkpointer: Checkpointer | MemoryOnly
     if checkpoints is None or config.state is None:
-        owner = MemoryOnly(ingest, dead_letters, clock, worker)
+        checkpointer = MemoryOnly(ingest, dead_letters, clock, worker)
     else:
-        owner = Checkpointer(
+        checkpointer = Checkpointer(
             ingest,
             checkpoints,
             CheckpointSettings(
@@ -139,7 +139,7 @@ def assemble(
         config=config,
         source=source,
         ingest=ingest,
-        owner=owner,
+        checkpointer=checkpointer,
         dead_letters=dead_letters,
         snapshots=snapshots_of(config, source, ingest.layout, clock.wall()),
         worker=worker,

@@ -60,13 +60,13 @@ class Loop:
         self._parts = parts
         self._publish = publish
         self._clock = clock
-        self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
+        self._reader = SnapshotReader(parts.snapshots, self._publish_and_log, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
-        self._trouble = SourceTrouble(clock.monotonic)
-        self._advice, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
+        self._problem_log = SourceProblemLog(clock.monotonic)
+        self._warnings, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
         self._repeated = Onsets("repeated_key", once=True)
         self._advised: dict[tuple[object, ...], float] = {}
-        self._folded = Onsets("label_folded", once=True)
+        self._overflows = Onsets("label_folded", once=True)
         self._fields = FieldCheck(parts.config, parts.schemas)
         self._paused: str | None = None
         self._joins = JoinDriver(parts, clock)
@@ -101,10 +101,10 @@ class Loop:
             self._ready = False
             while self._parts.ingest.unfinished:
                 self._advance()
-            self._parts.owner.finish(self._log_checkpoints)
+            self._parts.checkpointer.finish(self._log_checkpoints)
         except StreamevalError:
             self._ready = False
-            self._parts.owner.abandon()
+            self._parts.checkpointer.abandon()
             self._log_checkpoints()
             self._end()
             raise
@@ -121,7 +121,7 @@ class Loop:
         status = self._parts.source.status
         self._ready = self._ready or (status.joined and status.problem is None)
         for group in self._parts.ingest.groups(batches):
-            self._parts.owner.apply(*group)
+            self._parts.checkpointer.apply(*group)
             self._parts.pulse.beat()
             self._advance()
             self._reader.give_way()
@@ -139,7 +139,7 @@ class Loop:
         if self._parts.ingest.unfinished:
             self._parts.ingest.proceed()
         else:
-            self._parts.owner.advance()
+            self._parts.checkpointer.advance()
             if self._reader.due_in <= 0:
                 self._reader.begin(self._parts.ingest.copied(), self._status())
         self._parts.pulse.beat()
@@ -154,11 +154,15 @@ class Loop:
         # A large result was there already, so any wait was for a processor, not for records.
         if sum(len(batch.values) for batch in polled) < RECORDS_AT_ONCE:
             waited = self._clock.monotonic() - began - (self._clock.busy() - worked)
-            self._parts.owner.waited(waited)
+            self._parts.checkpointer.waited(waited)
         return polled
 
     def _status(self) -> RuntimeStatus:
-        parts, source, checkpointer = self._parts, self._parts.source.status, self._parts.owner
+        parts, source, checkpointer = (
+            self._parts,
+            self._parts.source.status,
+            self._parts.checkpointer,
+        )
         first = parts.ingest.first
         return RuntimeStatus(
             health=Health(
@@ -183,7 +187,7 @@ class Loop:
         self._repeated.observe({text: {"advice": text} for text in self._fields.repeated()})
         return unmatched
 
-    def _published(self, snapshot: Snapshot, status: RuntimeStatus) -> None:
+    def _publish_and_log(self, snapshot: Snapshot, status: RuntimeStatus) -> None:
         self._publish(snapshot)
         self._jumps.observe(
             {
@@ -193,7 +197,7 @@ class Loop:
             }
         )
         overflowing = snapshot.health.folded_labels
-        self._folded.observe(
+        self._overflows.observe(
             {name: {"label": name, "advice": overflowing[name]} for name in overflowing}
         )
         problem = snapshot.health.trouble
@@ -202,7 +206,7 @@ class Loop:
             hours = int((now - self._advised.setdefault(snapshot.about, now)) // NAMELESS_AFTER)
             # What no record has, is repeated each hour; other advice is logged once.
             about = (*snapshot.about, hours if snapshot.health.unmatched else 0)
-            self._advice.observe({about: {"advice": problem}})
+            self._warnings.observe({about: {"advice": problem}})
 
     def _pause(self) -> None:
         """Pause logs that lead too far in a join; all logs while dead letters cannot be written."""
@@ -218,15 +222,15 @@ class Loop:
 
     def _log_checkpoints(self) -> None:
         self._parts.pulse.beat()
-        for event in self._parts.owner.take_log_events():
+        for event in self._parts.checkpointer.take_log_events():
             emit(level_of(event.level), event.event.replace(" ", "_"), **event.fields)
 
     def _log_events(self) -> None:
         self._log_checkpoints()
         status = self._parts.source.status
-        self._trouble.observe(status.problem)
+        self._problem_log.observe(status.problem)
         if status.warning is not None:
-            self._advice.observe({("source", status.warning): {"advice": status.warning}})
+            self._warnings.observe({("source", status.warning): {"advice": status.warning}})
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 
@@ -298,7 +302,7 @@ def owner_of(parts: Assembly) -> PartitionOwner:
     """The owner of a source's partitions; joined logs are grouped under one partition."""
     options = parts.config.attribution
     if options is None:
-        return parts.owner
+        return parts.checkpointer
 
     def check_keys() -> None:
         """Check with the newest records that every topic has a key in the same partition."""
@@ -307,7 +311,7 @@ def owner_of(parts: Assembly) -> PartitionOwner:
             check_copartitioned(frontend, decodable_batches(parts.tails(), parts.schemas))
 
     topics = [topic for stream in options.streams for topic in stream]
-    return CopartitionedOwner(parts.owner, parts.ingest.partition_of, topics, check_keys)
+    return CopartitionedOwner(parts.checkpointer, parts.ingest.partition_of, topics, check_keys)
 
 
 class JoinDriver:
@@ -376,7 +380,7 @@ class JoinDriver:
                     )
 
     def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
-        checkpointer, expected = self._parts.owner, state.logs.expected
+        checkpointer, expected = self._parts.checkpointer, state.logs.expected
         if state.proposed_at is not None:
             # In effect only once a checkpoint has it, so that a restart repeats it.
             if checkpointer.saved(partition, state.proposed_at):
@@ -417,7 +421,7 @@ class JoinDriver:
 
 
 _SUMMARY_SECONDS = 10.0
-_TROUBLE_SECONDS = 2.0
+_PROBLEM_SECONDS = 2.0
 
 
 class InvalidRecords:
@@ -457,23 +461,23 @@ class InvalidRecords:
             self._next = self._clock() + _SUMMARY_SECONDS
 
 
-class SourceTrouble:
-    """Logs the beginning, change and end of the source's trouble, if it lasts 2 s or more."""
+class SourceProblemLog:
+    """Logs the beginning, change and end of the source's problem, if it lasts 2 s or more."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: float | None = None
         self._logged: str | None = None
 
-    def observe(self, trouble: str | None) -> None:
-        """Log a change of the source's trouble."""
-        if trouble is None:
+    def observe(self, problem: str | None) -> None:
+        """Log a change of the source's problem."""
+        if problem is None:
             self._end()
             return
         self._since = self._clock() if self._since is None else self._since
-        if trouble != self._logged and self._clock() - self._since >= _TROUBLE_SECONDS:
-            self._logged = trouble
-            emit(logging.WARNING, "source_trouble", trouble=trouble)
+        if problem != self._logged and self._clock() - self._since >= _PROBLEM_SECONDS:
+            self._logged = problem
+            emit(logging.WARNING, "source_trouble", trouble=problem)
 
     def _end(self) -> None:
         if self._logged is not None and self._since is not None:

@@ -105,7 +105,7 @@ class Daemon:
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_ONE_SIGNAL = 0.5
+_SIGNAL_SECONDS = 0.5
 """Seconds within which a repeated signal counts as the same: timeout(1) sends it twice."""
 
 
@@ -141,7 +141,7 @@ class StopSignal:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.signal is None:
             self.signal, self._signalled_at = signal.Signals(number).name, self._clock()
-        elif self._clock() - self._signalled_at >= _ONE_SIGNAL:
+        elif self._clock() - self._signalled_at >= _SIGNAL_SECONDS:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
             # Still here: the first process of a container, for which Linux ignores it.

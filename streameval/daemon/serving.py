@@ -14,7 +14,7 @@ from streameval.config.store_reader import StoreReader
 from streameval.config.tables import StateOptions
 from streameval.daemon.assembly import checkpoint_store, snapshots_of
 from streameval.daemon.log import Onsets
-from streameval.daemon.loop import STALL_SECONDS, SourceTrouble
+from streameval.daemon.loop import STALL_SECONDS, SourceProblemLog
 from streameval.daemon.site import Site
 from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.analysis import UnreadPartitions
@@ -62,14 +62,14 @@ class StoredReader(Protocol):
     Attributes:
         config: what is shown.
         ingest: the counts.
-        trouble: why nothing can be read, in a sentence; None if it was.
-        owner: cluster and group of what is stored; None if unknown.
+        problem: why nothing can be read, in a sentence; None if it was.
+        store_claim: cluster and group of what is stored; None if unknown.
     """
 
     config: Config
     ingest: Ingest
-    trouble: str | None
-    owner: Claim | None
+    problem: str | None
+    store_claim: Claim | None
 
     def refresh(self) -> None:
         """Read what has changed; what cannot be read says so."""
@@ -126,10 +126,13 @@ class StoreServer:
         self._source = build(config.source, environment, shared=True)
         self._monitor = partial(log_ends, config.source, environment)
         self._ends = self._monitor()
-        self._unasked: str | None = None
+        self._ends_problem: str | None = None
         look = min(self._interval / 2, _LONGEST)
         self._pace = Pace(look, look)
-        self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), Onsets("advice")
+        self._problem_log, self._problems = (
+            SourceProblemLog(self._clock.monotonic),
+            Onsets("advice"),
+        )
         self._waits = LongWaits(_STALE * self._interval, self._clock.monotonic)
         self._site = Site(
             config,
@@ -169,7 +172,7 @@ class StoreServer:
         counts, now = self._reader.copied(), self._clock.wall()
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
-        self._trouble_log.observe(self._reader.trouble or self._unasked)
+        self._problem_log.observe(self._reader.problem or self._ends_problem)
         # Once each: a sentence about a damaged checkpoint names each new file.
         self._problems.observe(
             {
@@ -186,11 +189,11 @@ class StoreServer:
 
     def _refuse_foreign(self) -> None:
         """Refuse a store of another group, or of another cluster once Kafka says its id."""
-        owner = self._reader.owner
-        if owner is not None:
-            cluster = (self._ends.cluster if self._ends is not None else "") or owner.cluster
+        store_claim = self._reader.store_claim
+        if store_claim is not None:
+            cluster = (self._ends.cluster if self._ends is not None else "") or store_claim.cluster
             group = self._reader.config.source.group_of(cluster)
-            refuse_foreign(self._path, owner, cluster, group)
+            refuse_foreign(self._path, store_claim, cluster, group)
 
     def _capture_of(self, layout: Layout) -> SnapshotCapture:
         """Takes snapshots of this layout; numbers them on where it is another one."""
@@ -202,12 +205,12 @@ class StoreServer:
         return self._capture[1]
 
     def _status(self, now: float) -> RuntimeStatus:
-        ends = self._known_ends()
+        ends = self._read_ends()
         stored = self._reader.stored(ends)
         return RuntimeStatus(
             health=Health(
                 ready=any(entry.offset is not None for entry in stored),
-                trouble=self._trouble(stored, now),
+                trouble=self._worst_problem(stored, now),
                 web_config=self._site.web_config,
             ),
             ends=ends,
@@ -216,9 +219,9 @@ class StoreServer:
             stored=stored,
         )
 
-    def _known_ends(self) -> Mapping[Partition, int]:
+    def _read_ends(self) -> Mapping[Partition, int]:
         """The ends of the logs, if Kafka answers."""
-        self._unasked = None
+        self._ends_problem = None
         if self._ends is not None and self._ends.failure is not None:
             # A topic that is missing or was created again, or rights: asked anew.
             self._ends.stop()
@@ -226,19 +229,19 @@ class StoreServer:
                 self._ends = self._monitor()
             except ConfigError as error:
                 # The file of a secret is absent while it is replaced: the next look tries again.
-                self._unasked = f"the ends of the logs are unknown: {error}"
+                self._ends_problem = f"the ends of the logs are unknown: {error}"
                 return {}
             if self._ends is not None:
                 self._ends.start()
         return self._ends.ends if self._ends is not None and self._ends.answers else {}
 
-    def _trouble(self, stored: Sequence[StoredPartition], now: float) -> str | None:
+    def _worst_problem(self, stored: Sequence[StoredPartition], now: float) -> str | None:
         """The worst problem with the values, in a sentence; None without any."""
         waits = self._waits.any_in(stored)
-        if self._reader.trouble is not None:
+        if self._reader.problem is not None:
             is_read = any(entry.offset is not None for entry in stored)
             return (
-                f"{self._reader.trouble}{' The values are those read before.' if is_read else ''}"
+                f"{self._reader.problem}{' The values are those read before.' if is_read else ''}"
             )
         if not stored:
             return f"{self._path} has nothing of the configured source yet."
@@ -246,6 +249,6 @@ class StoreServer:
         if problems:
             others = f" (and {len(problems) - 1:,} more partitions)" if len(problems) > 1 else ""
             return f"{problems[0].log}{others}: {problems[0].problem}."
-        if self._unasked is not None:
-            return self._unasked
+        if self._ends_problem is not None:
+            return self._ends_problem
         return uncovered_partitions(stored, now) if waits else None

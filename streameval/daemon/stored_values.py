@@ -77,9 +77,9 @@ class StoredValues:
                 return  # The first start of all.
             reader = StoreReader(store, self._config)
             reader.refresh()
-            if (owner := reader.owner) is not None:
-                group = self._config.source.group_of(owner.cluster)
-                refuse_foreign(store.path, owner, owner.cluster, group)
+            if (store_claim := reader.store_claim) is not None:
+                group = self._config.source.group_of(store_claim.cluster)
+                refuse_foreign(store.path, store_claim, store_claim.cluster, group)
         except StreamevalError as error:
             # The restore that follows reports it, or applies a policy.
             emit(logging.INFO, "stored_values_not_shown", error=error)
@@ -87,7 +87,7 @@ class StoredValues:
         stored = reader.stored({})
         written = [entry.written_at for entry in stored if entry.written_at is not None]
         if not written or self._stopped.is_set():
-            emit(logging.INFO, "stored_values_not_shown", error=reader.trouble)
+            emit(logging.INFO, "stored_values_not_shown", error=reader.problem)
             return
         labels = reader.config.series_labels()
         capture = SnapshotCapture(reader.ingest.layout, source="", labels=labels, started_at=0.0)

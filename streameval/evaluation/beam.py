@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Unpack
 
 from streameval.catalogue import parse
-from streameval.evaluation.partials import Inputs, Known, arrow_table, partials, repacked
+from streameval.evaluation.partials import Inputs, ItemInputs, arrow_table, partials, repacked
 from streameval.events.errors import UsageError
 from streameval.events.extras import import_extra
 from streameval.join.tables import Attribution, joined, pieces, sides
@@ -65,7 +65,9 @@ def evaluate(
     """
     beam = import_extra("apache_beam", "streameval.beam", "beam")
     rule = attribution or Attribution()
-    named_inputs: Any = {name: of for name, of in inputs.items() if name in Known.__optional_keys__}
+    named_inputs: Any = {
+        name: of for name, of in inputs.items() if name in ItemInputs.__optional_keys__
+    }
     # Raise errors of arguments here rather than on a worker.
     if buckets < 1:
         raise UsageError(f"buckets={buckets}: give 1 or more.")

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from streameval.evaluation.event_rows import of_one_kind
-from streameval.evaluation.files import arrow, plain_array
+from streameval.evaluation.event_rows import with_common_type
+from streameval.evaluation.files import arrow, decode_array
 from streameval.events.batch import IntArray
 from streameval.events.ragged import Array
 
 
-def encoded(chunks: Sequence[Any], joined: Callable[[Sequence[Any]], Any]) -> Any:
+def encode(chunks: Sequence[Any], joined: Callable[[Sequence[Any]], Any]) -> Any:
     """Arrays of ids, one after the other, as one Arrow dictionary with only the ids of its rows.
 
     Args:
@@ -21,9 +21,9 @@ def encoded(chunks: Sequence[Any], joined: Callable[[Sequence[Any]], Any]) -> An
         joined: puts the distinct ids of all chunks into one array.
     """
     if len(chunks) == 1 and not arrow().types.is_dictionary(chunks[0].type):
-        return plain_array(chunks[0]).dictionary_encode()
+        return decode_array(chunks[0]).dictionary_encode()
     parts = [_as_dictionary(chunk) for chunk in chunks]
-    words = joined([plain_array(part.dictionary) for part in parts]).dictionary_encode()
+    words = joined([decode_array(part.dictionary) for part in parts]).dictionary_encode()
     code_of, codes, start = _codes(words), [], 0
     for part in parts:
         # Behind the last word stands that of a missing id.
@@ -38,7 +38,7 @@ def merge_coded(arrays: Sequence[Any], *, integers: bool = False) -> tuple[Any, 
 
     `integers`: whether ids of text become integers.
     """
-    words = of_one_kind([array.dictionary for array in arrays], integers=integers)
+    words = with_common_type([array.dictionary for array in arrays], integers=integers)
     distinct = arrow().concat_arrays(words).dictionary_encode()
     edges = np.cumsum([len(part) for part in words])[:-1]
     parts = np.split(_codes(distinct), edges)
@@ -58,7 +58,7 @@ def merge_coded(arrays: Sequence[Any], *, integers: bool = False) -> tuple[Any, 
 
 def codes_in(ids: Any, array: Any, *, integers: bool) -> IntArray:
     """The index in `ids` of the id of each row of a dictionary; -1 for an id that is not there."""
-    value_set, words = of_one_kind([ids, array.dictionary], integers=integers)
+    value_set, words = with_common_type([ids, array.dictionary], integers=integers)
     codes = arrow("compute").index_in(words, value_set=value_set)
     at: IntArray = codes.fill_null(-1).to_numpy().astype(np.int64)[_codes(array)]
     return at
@@ -76,7 +76,7 @@ def are_in(values: IntArray, members: IntArray) -> Array:
 
 def _as_dictionary(values: Any) -> Any:
     is_coded = arrow().types.is_dictionary(values.type)
-    return values if is_coded else plain_array(values).dictionary_encode()
+    return values if is_coded else decode_array(values).dictionary_encode()
 
 
 def _codes(dictionary: Any) -> IntArray:

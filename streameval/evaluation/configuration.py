@@ -17,7 +17,7 @@ from streameval.config.config import relabel, with_analyses, without_formats
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.arguments import InputError, Options, column
-from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
+from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_provided
 from streameval.evaluation.files import LINES, TABLES, TableInput, is_table
 from streameval.evaluation.joins import JoinInputs, configured_join, event_fields_of
 from streameval.evaluation.sources import CallInputs, usual_user
@@ -53,7 +53,7 @@ def config_of(
         source = _source(call) if call.names else None
         base = load(options.config, lambda config: _for_files(config, call, options), source)
         _refuse_columns_of_streams(base, call, options)
-    config = _overridden(base, call, options, added)
+    config = _override(base, call, options, added)
     tables = configured(config)
     config = with_analyses(config, [])
     if not call.is_pair:
@@ -62,7 +62,7 @@ def config_of(
     metrics = [
         text
         for text in config.metrics
-        if not any(is_given(name, options) for name in needed_inputs(parse(text)))
+        if not any(is_provided(name, options) for name in needed_inputs(parse(text)))
     ]
     check_config("the options", msgspec.structs.replace(config, metrics=metrics or ["hits"]))
     if analysis is None and not call.is_pair:
@@ -86,7 +86,7 @@ def _source(call: CallInputs) -> FilesOptions:
     return FilesOptions(paths=list(call.names))
 
 
-def _overridden(config: Config, call: CallInputs, options: Options, added: Sequence[str]) -> Config:
+def _override(config: Config, call: CallInputs, options: Options, added: Sequence[str]) -> Config:
     change = msgspec.structs.replace
     if options.metrics or options.config is None:
         config = change(config, metrics=list(dict.fromkeys(options.metrics)), metric=[])

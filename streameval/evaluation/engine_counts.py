@@ -19,7 +19,7 @@ from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.configuration import with_ids
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, first_dead_letters
-from streameval.evaluation.sources import EventSource, added
+from streameval.evaluation.sources import EventSource, add_outcomes
 from streameval.evaluation.span_readings import SpanReadings
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
@@ -99,7 +99,7 @@ class EngineCounts:
         total = [OutcomeCounts() for _ in options.names]
         for state in self.ingest.partitions.values():
             if isinstance(state, JoinedState):
-                total = added(total, state.outcomes)
+                total = add_outcomes(total, state.outcomes)
         return dict(zip(options.names, total, strict=True))
 
     def dump(self) -> DumpedEngine:
@@ -162,11 +162,11 @@ class EngineCounts:
         join = self._join()
         return self.tally.warning() or (None if join is None else join.warning())
 
-    def advice(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """See `SliceCounts.advice`."""
         if self._spans is not None:
             warning = self.warning() or self.ingest.data_warning()
-            return [text for text in (warning, *self._spans.advice()) if text is not None]
+            return [text for text in (warning, *self._spans.warnings()) if text is not None]
         problem = self._snapshot.health.trouble
         return [] if problem is None else [problem]
 

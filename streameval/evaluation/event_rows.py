@@ -28,9 +28,9 @@ from streameval.evaluation.files import (
     TablePart,
     arrow,
     blocks_of,
+    decode_array,
     finite_or_none,
     listing,
-    plain_array,
     require,
 )
 from streameval.evaluation.list_columns import ListColumn, ListKind, is_list_type, require_lists
@@ -341,7 +341,7 @@ def _encode_lists(columns: Mapping[str, Any]) -> dict[str, Any]:
         if not is_text or column_of_ids.null_count or column_of_ids.flatten().null_count:
             return dict(columns)
     flat = [_dictionary_encode(column.flatten()) for column in lists]
-    words = [plain_array(entries.dictionary) for entries in flat]
+    words = [decode_array(entries.dictionary) for entries in flat]
     distinct = arrow().concat_arrays(words).dictionary_encode()
     codes = np.split(distinct.indices.to_numpy().astype(np.int64), [len(words[0])])
     codes = [of[entries.indices.to_numpy()] for of, entries in zip(codes, flat, strict=True)]
@@ -364,7 +364,7 @@ def _offsets(lists: Any) -> IntArray:
 
 def _dictionary_encode(values: Any) -> Any:
     is_coded = arrow().types.is_dictionary(values.type)
-    return values if is_coded else plain_array(values).dictionary_encode()
+    return values if is_coded else decode_array(values).dictionary_encode()
 
 
 def _value_type(kind: Any) -> Any:
@@ -422,7 +422,7 @@ def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
     for name in _IDS:
         ids = columns[name].flatten()
         if arrow().types.is_dictionary(ids.type):
-            ids = plain_array(ids.dictionary)
+            ids = decode_array(ids.dictionary)
         if not len(ids) or not arrow().types.is_large_string(ids.type):
             return
         for form, pattern in (("integers", r"^-?\d+$"), ("floats", r"^-?\d+\.0$")):
@@ -541,7 +541,7 @@ def uses_of_time(column: TableColumn) -> set[Named]:
     return {("columns", "time"), *([] if has_unit else [("time_unit", None)])}
 
 
-def of_one_kind(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:
+def with_common_type(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:
     """Arrays of ids of one type: integers if all are integers, otherwise strings.
 
     `integers`: whether strings of digits also become integers.

@@ -99,7 +99,7 @@ def reads_types(metric: Metric) -> bool:
     return bool(metric.values.get("type")) or metric.definition.reads == "event"
 
 
-def lacking_field(metric: Metric, fields: EventFields, call: CallInputs) -> Note | None:
+def missing_field(metric: Metric, fields: EventFields, call: CallInputs) -> Note | None:
     """The field that a metric needs and no event here can have, with a remedy; else None."""
     if call.kind in ("pair", "scores") and metric.values.get("type"):
         return Note("types of interactions, which rows cannot have; give events")
@@ -122,7 +122,7 @@ def lacking_field(metric: Metric, fields: EventFields, call: CallInputs) -> Note
 def check_fields(metrics: Iterable[Metric], fields: EventFields, call: CallInputs) -> None:
     """Refuse a metric for which no event here has a field."""
     for metric in metrics:
-        if (need := lacking_field(metric, fields, call)) is not None:
+        if (need := missing_field(metric, fields, call)) is not None:
             text = "{metric} needs " + need.text + "."
             raise InputError(text, metric=repr(metric.text), **need.values)
 
@@ -137,7 +137,7 @@ def check_metrics(options: Options) -> list[Metric]:
     metrics = list(dict.fromkeys(map(parse, options.metrics)))
     for metric in metrics:
         for name in needed_inputs(metric):
-            if is_given(name, options):
+            if is_provided(name, options):
                 continue
             if name == "catalog":
                 text = "a catalogue; give {catalog}, the number of items or a file of their ids"
@@ -160,7 +160,7 @@ def check_metrics(options: Options) -> list[Metric]:
     return metrics
 
 
-def is_given(name: str, options: Options) -> bool:
+def is_provided(name: str, options: Options) -> bool:
     """True if a caller gave an input."""
     if name.startswith(ATTRIBUTES):
         return name.removeprefix(ATTRIBUTES) in options.inputs.get("attributes", ())

@@ -151,11 +151,11 @@ class RowBlock(NamedTuple):
 
     def column(self, name: str) -> TableColumn:
         """The column of this name."""
-        values = plain_array(self.rows[name].combine_chunks())
+        values = decode_array(self.rows[name].combine_chunks())
         return TableColumn(self.path, name, values, self.where)
 
 
-def plain_array(values: Any) -> Any:
+def decode_array(values: Any) -> Any:
     """An Arrow array without a dictionary and without views, which Arrow can hardly compute on.
 
     A map of items and their numbers becomes a list of structs.
@@ -165,7 +165,7 @@ def plain_array(values: Any) -> Any:
         kind = arrow().struct([("item", values.type.key_type), ("rating", values.type.item_type)])
         return values.cast(arrow().list_(kind))
     if types.is_dictionary(values.type):
-        values = plain_array(values.dictionary).take(values.indices)
+        values = decode_array(values.dictionary).take(values.indices)
     small = (types.is_string, types.is_string_view, types.is_null)
     return values.cast(arrow().large_string()) if any(of(values.type) for of in small) else values
 

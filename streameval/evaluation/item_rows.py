@@ -17,15 +17,15 @@ import numpy as np
 
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.arguments import InputError, Named, Note, Options, Setting, column
-from streameval.evaluation.coded import encoded, merge_coded
+from streameval.evaluation.coded import encode, merge_coded
 from streameval.evaluation.event_rows import (
     id_column,
     label_codes,
     numbers_of,
-    of_one_kind,
     time_column,
     user_column,
     uses_of_time,
+    with_common_type,
 )
 from streameval.evaluation.files import (
     Frame,
@@ -34,10 +34,10 @@ from streameval.evaluation.files import (
     TableInput,
     arrow,
     blocks_of,
+    decode_array,
     finite_or_none,
     listing,
     parts_of,
-    plain_array,
     require,
     suffix_of,
     table_name,
@@ -54,12 +54,12 @@ from streameval.sources.opening import size
 
 Role: TypeAlias = Literal["recommendations", "truth"]
 
-_OF_ONE_SIDE: Final = ("user", "item")
+_SIDE_FIELDS: Final = ("user", "item")
 """Fields of both sides, which may have a name in each: truth.user=member."""
 
 FIELDS_OF_ROWS: Final = (
     *("user", "item", "score", "rank", "rating", "time"),
-    *(f"{side}.{field}" for side in ("recommendations", "truth") for field in _OF_ONE_SIDE),
+    *(f"{side}.{field}" for side in ("recommendations", "truth") for field in _SIDE_FIELDS),
     "users.user",
 )
 """Fields of rows that may be named."""
@@ -258,7 +258,7 @@ class SideReader:
         if not has_number or names_of["item"] is None:
             read = {name: False for name in names if names.count(name) == 1}
         read |= dict.fromkeys(_label_columns(names, self._options).values(), False)
-        return read | {name: True for role in _OF_ONE_SIDE if (name := names_of[role]) is not None}
+        return read | {name: True for role in _SIDE_FIELDS if (name := names_of[role]) is not None}
 
     def _named(self, role: str) -> str | None:
         """The column that was named; "" to find it, None if there is none."""
@@ -300,7 +300,7 @@ class SideReader:
         return InputError(
             "{problem}; name it with {column}; if the first line has no names, give {header}.",
             problem=f"{self._path}: {problem}; {listing(self._names)}",
-            column=column(f"{self._role}.{role}" if role in _OF_ONE_SIDE else role),
+            column=column(f"{self._role}.{role}" if role in _SIDE_FIELDS else role),
         )
 
     def _refuse_unread(self, rows: _ItemRows, unread: Sequence[str], *, has_rank: bool) -> None:
@@ -412,31 +412,31 @@ class _ItemRows:
 
     def column(self, name: str) -> TableColumn:
         """The column of this name in all rows."""
-        values = _concatenate([plain_array(chunk) for chunk in self._chunks_of(name)])
+        values = _concatenate([decode_array(chunk) for chunk in self._chunks_of(name)])
         return TableColumn(self._path, name, values, self._where)
 
     def holds_lists(self, name: str) -> bool:
         """True if the column of this name has lists by its type."""
         return any(is_list_type(chunk.type) for chunk in self._chunks_of(name))
 
-    def _coded(self, name: str) -> Any:
+    def _encode(self, name: str) -> Any:
         """A column as a dictionary; None if it has lists."""
         if name not in self._dictionaries:
             chunks = self._chunks_of(name)
             are_nested = any(chunk.type.num_fields for chunk in chunks)
-            self._dictionaries[name] = None if are_nested else encoded(chunks, _concatenate)
+            self._dictionaries[name] = None if are_nested else encode(chunks, _concatenate)
         return self._dictionaries[name]
 
     def _ids(self, name: str) -> Any:
         """The ids of a column as a dictionary; an error names the row."""
-        ids = self._coded(name)
+        ids = self._encode(name)
         if ids is None:
             return id_column(self.column(name)).dictionary_encode()
-        return _checked(TableColumn(self._path, name, None, self._where), ids)
+        return _check_ids(TableColumn(self._path, name, None, self._where), ids)
 
     def is_decided_by(self, separator: str, item: str) -> bool:
         """True if a separator splits a cell of text, or keeps one that looks like a list."""
-        ids = self._coded(item)
+        ids = self._encode(item)
         if ids is None or not is_text(ids.dictionary.type):
             return False
         has_it = arrow("compute").match_substring(ids.dictionary, separator)
@@ -477,7 +477,7 @@ class _ItemRows:
                 names = ", ".join(self._fields)
                 raise InputError("{problem}; they have {known}.", problem=problem, known=names)
             entries = self._fields[inner]
-        entries = plain_array(entries)
+        entries = decode_array(entries)
         is_item = _before_padding(entries, row_of)
         if not is_item.all():
             self._is_item, self._padded = is_item, lengths
@@ -485,7 +485,7 @@ class _ItemRows:
             self._lengths = lengths = np.bincount(row_of, minlength=len(lengths))
         self.row_of = row_of
         column_of_items = TableColumn(self._path, item, None, self._where_item)
-        self.items = _checked(column_of_items, encoded([entries], _concatenate))
+        self.items = _check_ids(column_of_items, encode([entries], _concatenate))
         self.idle = self.users.filter(arrow().array(lengths == 0))
         self.users = self.users.take(arrow().array(self.row_of))
         return example
@@ -498,13 +498,13 @@ class _ItemRows:
         head = self._chunks_of(item)[0][:_HEAD]
         if separator or head.type.num_fields:
             return lists_in_rows(self.column(item), separator)
-        if separator == "" and self._coded(item) is not None:
+        if separator == "" and self._encode(item) is not None:
             return None, None
         with suppress(InputError):
             # Cells that are lists are mostly distinct, so that codes would only cost.
-            first = TableColumn(self._path, item, plain_array(head), self._where)
-            if lists_in_rows(first, None)[0] is None and self._coded(item) is not None:
-                words = TableColumn(self._path, item, self._coded(item).dictionary, self._where)
+            first = TableColumn(self._path, item, decode_array(head), self._where)
+            if lists_in_rows(first, None)[0] is None and self._encode(item) is not None:
+                words = TableColumn(self._path, item, self._encode(item).dictionary, self._where)
                 if lists_in_rows(words, None)[0] is None:
                     return None, None
         return lists_in_rows(self.column(item), separator)
@@ -513,7 +513,7 @@ class _ItemRows:
         """The score, rating or rank of each item; None without such a column."""
         inner = _find_column("", usual, list(self._fields))
         if inner is not None:
-            values = self._without_padding(plain_array(self._fields[inner]))
+            values = self._without_padding(decode_array(self._fields[inner]))
             return numbers_of(TableColumn("", inner, values, self._where_item))
         if name is None:
             return None
@@ -524,7 +524,7 @@ class _ItemRows:
             parts, start = [], 0
             for chunk in chunks:
                 where = partial(self._where_after, start)
-                values = plain_array(chunk)
+                values = decode_array(chunk)
                 parts.append(numbers_of(TableColumn(self._path, name, values, where)))
                 start += len(chunk)
             return np.concatenate(parts)[self.row_of]
@@ -565,7 +565,7 @@ def _before_padding(items: Any, row_of: IntArray) -> Any:
     return at <= ends[row_of]
 
 
-def _checked(column: TableColumn, ids: Any) -> Any:
+def _check_ids(column: TableColumn, ids: Any) -> Any:
     """A dictionary of ids, each of whose words is checked once; an error names the row."""
     words = ids.dictionary
     if ids.null_count or user_column(column._replace(values=words)).null_count:
@@ -576,7 +576,7 @@ def _checked(column: TableColumn, ids: Any) -> Any:
 
 
 def _without_maps(values: Any) -> Any:
-    return plain_array(values) if values.type.num_fields else values
+    return decode_array(values) if values.type.num_fields else values
 
 
 def _is_text(values: Any) -> bool:
@@ -643,7 +643,7 @@ def _concatenate(arrays: Sequence[Any]) -> Any:
     if len({str(array.type) for array in arrays}) == 1:
         return arrow().concat_arrays(arrays)
     if all(types.is_integer(array.type) or is_text(array.type) for array in arrays):
-        return arrow().concat_arrays(of_one_kind(arrays))
+        return arrow().concat_arrays(with_common_type(arrays))
     if all(types.is_integer(array.type) or types.is_floating(array.type) for array in arrays):
         return arrow().concat_arrays([array.cast(arrow().float64()) for array in arrays])
     kinds = " and ".join(sorted({str(array.type) for array in arrays}))
@@ -668,7 +668,7 @@ def _is_binary(values: Any) -> bool:
 
 def _is_numeric(name: str, values: Any) -> bool:
     """True if a column has only numbers, others than 0 and 1, that are not ids, times or index."""
-    named = _normalized(name)
+    named = _normalize(name)
     if arrow().types.is_temporal(values.type) or named.endswith(("id", "idx", *_TIMES)):
         return False
     texts = _texts(values.slice(0, 1000))
@@ -685,11 +685,11 @@ def _is_numeric(name: str, values: Any) -> bool:
 def _find_column(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
     if named:
         return next((name for name in header if named in (name, _bare(name))), None)
-    by_name = {_normalized(name): name for name in reversed(header)}
+    by_name = {_normalize(name): name for name in reversed(header)}
     return next((by_name[name] for name in usual if name in by_name), None)
 
 
-def _normalized(name: str) -> str:
+def _normalize(name: str) -> str:
     return _bare(name).lower().replace("_", "").replace("-", "")
 
 

@@ -178,7 +178,7 @@ class Joined:
                     "{exclude} leaves nothing out, as no {what} of it is in the recommendations or "
                     "the truth: {starts}",
                     what=what,
-                    starts=_first_of_each(ids, recommended),
+                    starts=_first_ids(ids, recommended),
                 )
                 break
         is_recommended = (users >= 0) & (items >= 0)
@@ -407,10 +407,10 @@ def _as_integers(ids: Any) -> Any:
 
 
 def _strangers(what: str, left: Any, right: Any) -> str:
-    return f"no {what} is in both files: {_first_of_each(left, right)}"
+    return f"no {what} is in both files: {_first_ids(left, right)}"
 
 
-def _first_of_each(left: Any, right: Any) -> str:
+def _first_ids(left: Any, right: Any) -> str:
     first, second = (ids[0].as_py() if len(ids) else None for ids in (left, right))
     return f"one starts with {first!r:.40}, the other with {second!r:.40}; write their ids alike."
 

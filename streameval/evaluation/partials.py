@@ -96,7 +96,7 @@ PartialRow: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
 PartialRows: TypeAlias = Iterable[PartialRow] | ArrowTable
 
 
-class Known(TypedDict, total=False):
+class ItemInputs(TypedDict, total=False):
     """Inputs of metrics about items, as for an Accumulator."""
 
     catalog: int | Collection[Id] | None
@@ -107,7 +107,7 @@ class Known(TypedDict, total=False):
     user_key: UserHashKey | str | None
 
 
-class Inputs(Known, total=False):
+class Inputs(ItemInputs, total=False):
     """Other arguments of an Accumulator."""
 
     depth: int | None
@@ -319,7 +319,7 @@ class Counter:
             yield Cell(texts, codes[-2] if starts and codes[-1] else None), events.take(rows)
 
 
-def merged(rows: PartialRows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
+def merged(rows: PartialRows, **inputs: Unpack[ItemInputs]) -> dict[Cell, Accumulator]:
     """Merge rows of `partials`, in any order.
 
     Args:
@@ -346,8 +346,8 @@ def merged(rows: PartialRows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator
         0.5
     """
     for name in inputs:
-        if name not in Known.__optional_keys__:
-            allowed = sorted(Known.__optional_keys__)
+        if name not in ItemInputs.__optional_keys__:
+            allowed = sorted(ItemInputs.__optional_keys__)
             choices = f"{', '.join(allowed)}.{suggestion(name, allowed)}"
             raise UsageError(f"{name}= is not an argument; known: {choices}")
     cells: dict[Cell, Accumulator] = {}
@@ -378,7 +378,7 @@ def merged(rows: PartialRows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator
     return _in_order(cells)
 
 
-def repacked(rows: PartialRows, **inputs: Unpack[Known]) -> list[Partial]:
+def repacked(rows: PartialRows, **inputs: Unpack[ItemInputs]) -> list[Partial]:
     """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
 
     Example:
@@ -388,7 +388,7 @@ def repacked(rows: PartialRows, **inputs: Unpack[Known]) -> list[Partial]:
         >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
         ([1, 1], [2])
     """
-    parts = [*_each(rows)]
+    parts = [*_parse_rows(rows)]
     cells = merged(parts, **inputs)
     return _rows_of(cells, _state(parts[0].state)) if parts else []
 
@@ -431,7 +431,7 @@ def _with_states(rows: PartialRows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: list[Any] = []
     time_zone = None
-    for row in _each(rows):
+    for row in _parse_rows(rows):
         state = _state(row.state)
         settings = state.settings()
         if first:
@@ -534,7 +534,7 @@ def arrow_table(rows: PartialRows) -> Any:
     schema = arrow().schema(
         {"labels": labels, "start": number, "lists": number, "state": arrow().binary()}
     )
-    return arrow().Table.from_pylist([row._asdict() for row in _each(rows)], schema)
+    return arrow().Table.from_pylist([row._asdict() for row in _parse_rows(rows)], schema)
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
@@ -583,14 +583,14 @@ def rows_of_file(path: str) -> Iterator[Partial]:
             for name in Partial._fields:
                 file.schema_arrow.field(name)  # raises for a missing one
             for batch in file.iter_batches(columns=list(Partial._fields), use_threads=False):
-                yield from _each(batch.to_pylist())
+                yield from _parse_rows(batch.to_pylist())
     except (OSError, KeyError, TypeError, ValueError, arrow().ArrowException) as error:
         problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
         remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
         raise SourceError(path, problem, remedy) from error
 
 
-def _each(rows: Any) -> Iterator[Partial]:
+def _parse_rows(rows: Any) -> Iterator[Partial]:
     """The partials that an engine returned; raises DamagedStateError for anything else."""
     if isinstance(rows, ArrowTable):
         rows = as_table(rows).to_pylist()

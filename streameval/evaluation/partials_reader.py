@@ -50,13 +50,13 @@ class PartialsReader:
     Attributes:
         config: as given.
         ingest: the counts.
-        trouble: why the folder cannot be listed, in a sentence; None if it was.
+        problem: why the folder cannot be listed, in a sentence; None if it was.
     """
 
     def __init__(self, path: str, config: Config) -> None:
         self.config = config
-        self.trouble: str | None = None
-        self.owner: Claim | None = None
+        self.problem: str | None = None
+        self.store_claim: Claim | None = None
         self.ingest = new_ingest(without_formats(config))
         self._path = path
         self._files: dict[str, PartialFile] = {}
@@ -68,9 +68,9 @@ class PartialsReader:
         try:
             files = partial_files(self._path)
         except StreamevalError as error:
-            self.trouble = str(error)
+            self.problem = str(error)
             return
-        self.trouble = None
+        self.problem = None
         for name in self._files.keys() - files.keys():
             del self._files[name]
             self._drop(name)

@@ -101,7 +101,7 @@ def over_time(
         lines.setdefault(point.labels, {})[point.start] = point.value
     for name, values in lines.items():
         # matplotlib leaves a label that begins with an underscore out of the legend.
-        label = _wrapped(f" {name}" if name.startswith("_") else name)
+        label = _wrap(f" {name}" if name.startswith("_") else name)
         heights = [values.get(start, math.nan) for start in starts]
         drawn.plot(starts, heights, marker=".", label=label)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
@@ -173,11 +173,11 @@ def draw_rows(axes: Axes, rows: Sequence[DrawnRow]) -> None:
             axes.plot([low, high], [index, index], color=colour)
         if value is not None:
             axes.plot([value], [index], marker="o", color=colour)
-    axes.set_yticks(range(len(rows)), [_wrapped(row.name) for row in rows], parse_math=False)
+    axes.set_yticks(range(len(rows)), [_wrap(row.name) for row in rows], parse_math=False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
 
 
-def _wrapped(label: str) -> str:
+def _wrap(label: str) -> str:
     return textwrap.fill(label, 36)
 
 

@@ -31,12 +31,12 @@ from streameval.evaluation.arguments import (
     idle_notes,
     no_events,
 )
-from streameval.evaluation.fields import lacking_field
+from streameval.evaluation.fields import missing_field
 from streameval.evaluation.joins import JoinInputs
 from streameval.evaluation.processes import map_parts
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import SliceCounts, starts_of
-from streameval.evaluation.sources import CallInputs, EventSource, added
+from streameval.evaluation.sources import CallInputs, EventSource, add_outcomes
 from streameval.evaluation.span_readings import SpanReadings, label_column
 from streameval.events import Id
 from streameval.events.errors import MetricError
@@ -244,7 +244,7 @@ def _count_parts(
         with map_parts(work, source.parts, sizes, processes) as results:
             for dumped, size, outcomes, used in results:
                 counts.merge(dumped)
-                source.outcomes = added(source.outcomes, outcomes)
+                source.outcomes = add_outcomes(source.outcomes, outcomes)
                 source.used |= used
                 read += size
                 update(read, counts.tally.consumed)
@@ -256,7 +256,7 @@ def _dump_parts(
 ) -> tuple[Any, int, Sequence[OutcomeCounts], set[Named]]:
     counts, before = empty(), source.outcomes
     size = max(counts.count_parts(source, parts), default=0)
-    return counts.dump(), size, added(source.outcomes, before, -1), source.used
+    return counts.dump(), size, add_outcomes(source.outcomes, before, -1), source.used
 
 
 def count(setup: Setup, around: Surroundings) -> FileCounts:
@@ -294,7 +294,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
         for text in _join_notes(setup.call, source):
             around.note(text)
         raise no_events(setup.call.names)
-    for text in (*counts.advice(), *_join_notes(setup.call, source)):
+    for text in (*counts.warnings(), *_join_notes(setup.call, source)):
         around.note(text)
     time, newest = setup.fields.time, counts.newest
     # A wrong unit makes the window of a join longer or shorter.
@@ -357,7 +357,7 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
     call, fields = setup.call, setup.fields
     if call.is_columns:
         for metric in setup.metrics:
-            if (need := lacking_field(metric, fields, call)) is not None:
+            if (need := missing_field(metric, fields, call)) is not None:
                 text = "do not use the value of {metric}: it needs " + need.text + "."
                 yield Note(text, metric=metric.text, **need.values)
         return

@@ -306,18 +306,18 @@ class SliceCounts:
         """A warning if most records with interactions are invalid, or None."""
         return self.tally.warning()
 
-    def advice(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Warnings about the events; of spans, at most one of each."""
         metrics = [metric for family in self._families for metric in family.spec.metrics]
         warning = self.warning()
         suspicion = warning or self.event_checks.warning(metrics)
         if self._every is None:
             # One sentence is enough for one table.
-            texts = (warning, *self._advice_of_spans(), suspicion)
+            texts = (warning, *self._span_warnings(), suspicion)
             return [text for text in texts if text is not None][:1]
-        return [text for text in dict.fromkeys((suspicion, *self._advice_of_spans())) if text]
+        return [text for text in dict.fromkeys((suspicion, *self._span_warnings())) if text]
 
-    def _advice_of_spans(self) -> Iterator[str]:
+    def _span_warnings(self) -> Iterator[str]:
         """The first advice about the slices of each span."""
         of_families = []
         for family in self._families:

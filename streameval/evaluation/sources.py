@@ -45,7 +45,7 @@ from streameval.evaluation.joins import (
     StreamTables,
     divide,
     empty_lists,
-    opened,
+    open_bucket,
     read_impressions,
     read_interactions,
 )
@@ -608,14 +608,14 @@ class JoinSource:
     def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The lists of a part."""
         is_bucket = isinstance(part, JoinBucket)
-        impressions, streams = opened(part, self._streams) if is_bucket else part
+        impressions, streams = open_bucket(part, self._streams) if is_bucket else part
         joined = join_streams(impressions, streams, self._rule)
         rows = [0 if stream.table is None else stream.table.num_rows for stream in streams]
         ends = np.cumsum(rows).tolist()
         stream_counts = [
             joined.counts_of(slice(end - size, end)) for end, size in zip(ends, rows, strict=True)
         ]
-        self.outcomes = added(self.outcomes, [joined.counts[0], *stream_counts])
+        self.outcomes = add_outcomes(self.outcomes, [joined.counts[0], *stream_counts])
         lists, hidden_losses = joined.lists, joined.hidden_losses
         if not lists.num_rows:
             return  # Without impressions, a bucket has none of their other columns.
@@ -634,7 +634,7 @@ class JoinSource:
             yield _with_records(decoded, Partition(frame.name, number), first, size)
 
 
-def added(
+def add_outcomes(
     left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts], sign: int = 1
 ) -> list[OutcomeCounts]:
     """The outcomes of both, of each stream; their difference with the sign -1."""

@@ -14,7 +14,7 @@ from streameval.catalogue.reading import Reading
 from streameval.evaluation.partials import (
     Cell,
     Inputs,
-    Known,
+    ItemInputs,
     arrow_table,
     merged,
     partials,
@@ -70,14 +70,14 @@ class SparkEvaluation:
         0.5
     """
 
-    def __init__(self, partials: Any, inputs: Known) -> None:
+    def __init__(self, partials: Any, inputs: ItemInputs) -> None:
         self.partials = partials
-        self._known = inputs
+        self._inputs = inputs
 
     def accumulators(self) -> dict[Cell, Accumulator]:
         """The accumulator of each cell, by start and labels."""
         rows = (row.asDict() for row in self.partials.toLocalIterator())
-        return merged(rows, **self._known)
+        return merged(rows, **self._inputs)
 
     def collect(self) -> list[Value]:
         """All metrics of each cell, by start and labels."""
@@ -147,7 +147,8 @@ def evaluate(
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
     metric_inputs = cast(
-        "Known", {name: value for name, value in inputs.items() if name in Known.__optional_keys__}
+        "ItemInputs",
+        {name: value for name, value in inputs.items() if name in ItemInputs.__optional_keys__},
     )
     fields = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
 
@@ -165,7 +166,7 @@ def evaluate(
     if interactions is None:
         counted = frame.select(*fields | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
     else:
-        groups = _bucketed(frame, interactions, rule, buckets)
+        groups = _bucket(frame, interactions, rule, buckets)
         counted = groups[0].cogroup(groups[1]).applyInArrow(count_joined, SCHEMA)
 
     def add(rows: Any) -> Any:
@@ -184,7 +185,7 @@ def _frame_and_metrics(arguments: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
     return (arguments[0], tuple(arguments[1:])) if is_join else (None, tuple(arguments))
 
 
-def _bucketed(
+def _bucket(
     impressions: Any, interactions: Any, rule: Attribution, buckets: int
 ) -> tuple[Any, Any]:
     """Both frames in groups of the same keys."""

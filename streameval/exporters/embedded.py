@@ -21,7 +21,7 @@ from streameval.exporters.families import (
     FamilySet,
     MetricFamilies,
     PrometheusFamily,
-    own_family,
+    pipeline_family,
 )
 from streameval.exporters.names import family_name, same_name
 from streameval.exporters.operations import count_undefined
@@ -44,7 +44,7 @@ class _Read(NamedTuple):
     version: int
     lists: int
     series: tuple[Series, ...]
-    advice: str | None
+    warning: str | None
     resets: int
 
 
@@ -79,7 +79,7 @@ class AccumulatorSnapshots:
         self._advised = False
         self._version = 0
         self._left_out: list[LeftOut] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         pairs = self._pairs()
         for key, _ in pairs:
             _values(key, self._labels)
@@ -111,7 +111,7 @@ class AccumulatorSnapshots:
     def unexported(self) -> Mapping[str, int]:
         """Accumulators that the last snapshot leaves out, by each reason there has been."""
         reasons = [left_out.reason for left_out in self._left_out]
-        return {reason: reasons.count(reason) for reason in sorted(self._told)}
+        return {reason: reasons.count(reason) for reason in sorted(self._reported)}
 
     def resets(self) -> dict[tuple[str, ...], int]:
         """The resets of each accumulator up to the last snapshot, by label values."""
@@ -126,8 +126,8 @@ class AccumulatorSnapshots:
                 reads.append((labels, _read(labels, accumulator, before.get(labels))))
             except Exception as error:  # noqa: BLE001  a metric of the user's may raise anything
                 self._left_out.append(left_out := LeftOut(key, error))
-                if left_out.reason not in self._told:
-                    self._told.add(left_out.reason)
+                if left_out.reason not in self._reported:
+                    self._reported.add(left_out.reason)
                     _LOG.warning("%s", left_out)
         self._reads = dict(sorted(reads, key=lambda read: read[0]))
 
@@ -139,7 +139,7 @@ class AccumulatorSnapshots:
 
     def _health(self) -> Health:
         lists = sum(read.lists for read in self._reads.values())
-        advice = next((read.advice for read in self._reads.values() if read.advice), None)
+        advice = next((read.warning for read in self._reads.values() if read.warning), None)
         if advice is not None and not self._advised:
             # Logged once, because its number grows; the page shows it as long as it holds.
             self._advised = True
@@ -268,7 +268,7 @@ class Collector(ClientCollector):
             families = [
                 *self._families.families(snapshot, self._snapshots.resets()),
                 count_undefined(snapshot),
-                own_family(
+                pipeline_family(
                     "unexported",
                     "gauge",
                     "Accumulators that are not exported, by reason: labels (a key that does not "

@@ -25,7 +25,7 @@ PrometheusFamily: TypeAlias = ClientMetric
 FamilyKind: TypeAlias = Literal["summary", "counter", "gauge"]
 
 
-def own_family(
+def pipeline_family(
     name: str, kind: FamilyKind, text: str, samples: Iterable[tuple[Mapping[str, str], float]]
 ) -> PrometheusFamily:
     """A family about the pipeline rather than the recommender; counters end in _total."""
@@ -51,7 +51,7 @@ def gauge_families(gauges: Iterable[Gauge]) -> Iterator[PrometheusFamily]:
             for labels, value in samples
             if value is not None and math.isfinite(value)
         )
-        yield own_family(name, "gauge", text, finite)
+        yield pipeline_family(name, "gauge", text, finite)
 
 
 _SUMMARY: Final = (
@@ -141,7 +141,7 @@ class _Exported(msgspec.Struct, gc=False):
     last: CounterValue = _NOTHING
     more: CounterValue = _NOTHING
 
-    def grown(self, total: float, count: int, resets: int) -> CounterValue:
+    def grow(self, total: float, count: int, resets: int) -> CounterValue:
         """Total and count with those before resets."""
         # Another state, or another accumulator, is seen by its smaller count.
         if self.resets is not None and (resets != self.resets or count < self.last[1]):
@@ -155,18 +155,18 @@ class MetricSamples(NamedTuple):
 
     Attributes:
         names: exported names of the slices' labels.
-        own: labels of the metric itself.
+        metric_labels: labels of the metric itself.
         lists: suffix of the metric's name -> samples.
     """
 
     name: str
     names: tuple[str, ...]
-    own: Mapping[str, str]
+    metric_labels: Mapping[str, str]
     lists: Mapping[str, list[Sample]]
 
     def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
         """Labels of a sample: of its slice, its metric and, if given, its window."""
-        labels = {**dict(zip(self.names, values, strict=True)), **self.own}
+        labels = {**dict(zip(self.names, values, strict=True)), **self.metric_labels}
         if window is not None:
             labels["window"] = window
         return labels
@@ -287,7 +287,7 @@ class MetricFamilies:
         for counter in _counters_of(snapshot):
             samples = families.of(counter.metric, counter.family)
             if counter.now is not None:
-                total, count = self._scraped(counter.key, counter.now, resets, now)
+                total, count = self._scrape(counter.key, counter.now, resets, now)
                 labels = samples.labels(counter.labels)
                 for suffix, value in (("_sum", total), ("_count", count)):
                     samples.lists[""].append(Sample(samples.name + suffix, labels, value))
@@ -298,7 +298,7 @@ class MetricFamilies:
                 samples.show(entry.reading, samples.labels(entry.labels, window))
         return families.families
 
-    def _scraped(
+    def _scrape(
         self, key: CounterKey, value: CounterValue, resets: Resets, now: float
     ) -> CounterValue:
         """The exported values of a counter with this total and count; a new one is 0 at first."""
@@ -306,7 +306,7 @@ class MetricFamilies:
         if exported.rises is None:
             exported.rises = now + self._first_exposure
         if (times := resets.get(key[1])) is not None:
-            value = exported.grown(*value, times)
+            value = exported.grow(*value, times)
         if now < exported.rises:
             self._next_rise = min(self._next_rise, exported.rises)
         else:

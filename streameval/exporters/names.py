@@ -59,7 +59,7 @@ def metric_labels(metric: Metric) -> dict[str, str]:
         {'gain': 'exp2', 'k': '10'}
     """
     labels = {
-        _own_label(name): str(value).lower() if isinstance(value, bool) else str(value)
+        _parameter_label(name): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in metric.options.items()
         if name not in ("statistic", "per")
     }
@@ -90,7 +90,7 @@ def slice_labels(
         ('variant', 'user_country', 'label_k')
     """
     taken = {*_RESERVED, *reserved}
-    taken.update(_own_label(option) for metric in metrics for option in metric.values)
+    taken.update(_parameter_label(option) for metric in metrics for option in metric.values)
     legal_names: list[str] = []
     for name in names:
         legal = _legal(name)
@@ -101,7 +101,7 @@ def slice_labels(
     return tuple(legal_names)
 
 
-def _own_label(parameter: str) -> str:
+def _parameter_label(parameter: str) -> str:
     """The label of a metric's parameter; a user's metric may have one named `window`."""
     return f"parameter_{parameter}" if parameter in _RESERVED else _legal(parameter)
 

@@ -10,7 +10,12 @@ from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Partition
-from streameval.exporters.families import FamilyKind, PrometheusFamily, gauge_families, own_family
+from streameval.exporters.families import (
+    FamilyKind,
+    PrometheusFamily,
+    gauge_families,
+    pipeline_family,
+)
 from streameval.exporters.memory import memory_uses
 
 _TEXTS: Final = {
@@ -165,7 +170,9 @@ _TEXTS: Final = {
 
 def memory_limit() -> PrometheusFamily:
     """The smallest limit of the process's control groups and of the machine; absent if unknown."""
-    return one("memory_limit_bytes", min((use.limit for use in memory_uses()), default=None))
+    return scalar_family(
+        "memory_limit_bytes", min((use.limit for use in memory_uses()), default=None)
+    )
 
 
 def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[PrometheusFamily]:
@@ -174,21 +181,21 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[PrometheusFamily]:
     `lag`: whether to include lag and position, which only Kafka sources have.
     """
     health, partitions, stored = snapshot.health, snapshot.health.partitions, snapshot.stored
-    yield one("events_consumed_total", health.consumed)
+    yield scalar_family("events_consumed_total", health.consumed)
     yield _by("events_invalid_total", "reason", health.invalid)
-    yield one("events_tombstone_total", health.tombstones)
-    yield one("events_late_total", health.late)
-    yield one("events_future_total", health.future)
-    yield one("clock_jumps_total", health.clock_jumps)
-    yield one("events_duplicate_total", health.duplicates)
+    yield scalar_family("events_tombstone_total", health.tombstones)
+    yield scalar_family("events_late_total", health.late)
+    yield scalar_family("events_future_total", health.future)
+    yield scalar_family("clock_jumps_total", health.clock_jumps)
+    yield scalar_family("events_duplicate_total", health.duplicates)
     yield _by("events_folded", "family", health.folded)
     yield _by("compared_label_folded", "label", dict.fromkeys(health.folded_compared, 1))
     yield _by("config_unmatched", "key", dict.fromkeys(health.unmatched, 1))
-    yield one("dlq_events_total", health.dead_lettered)
+    yield scalar_family("dlq_events_total", health.dead_lettered)
     yield _by("attributes_unknown_ratio", "attribute", health.unknown_items)
     yield _by_log("watermark_timestamp_seconds", [(at.log, at.event_time) for at in partitions])
     yield _by_log("clock_ahead_seconds", [(at.log, at.ahead or None) for at in partitions])
-    yield one("ready", health.ready)
+    yield scalar_family("ready", health.ready)
     yield count_undefined(snapshot)
     if lag:
         yield _by_log("kafka_consumer_lag", [(at.log, at.lag) for at in partitions])
@@ -207,27 +214,27 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[PrometheusFamily]:
         yield family(
             "join_open", [({"stream": stream.name}, stream.open) for stream in join.streams]
         )
-        yield one("join_bytes", join.bytes)
+        yield scalar_family("join_bytes", join.bytes)
         yield _by_log("join_log_timestamp_seconds", [(at.log, at.event_time) for at in join.clocks])
         yield _by_log(
             "join_wait_start_timestamp_seconds", [(at.log, at.since) for at in join.waits]
         )
-        yield one("join_idle_timeouts_total", join.idle_timeouts)
-    yield from found_families(snapshot.findings)
+        yield scalar_family("join_idle_timeouts_total", join.idle_timeouts)
+    yield from analysis_families(snapshot.findings)
     if (checkpoint := health.checkpoint) is not None:
-        yield one("checkpoint_last_success_timestamp_seconds", checkpoint.last_success)
+        yield scalar_family("checkpoint_last_success_timestamp_seconds", checkpoint.last_success)
         yield _by("checkpoint_failures_total", "reason", checkpoint.failures)
         yield _by_log("checkpoint_offset", [(at.log, at.durable) for at in partitions])
-        yield one("events_skipped_total", checkpoint.skipped)
-        yield one("commit_failures_total", checkpoint.commit_failures)
+        yield scalar_family("events_skipped_total", checkpoint.skipped)
+        yield scalar_family("commit_failures_total", checkpoint.commit_failures)
     yield _by("kafka_watchdog_recoveries_total", "step", health.recoveries)
     yield _by("kafka_connection_failures_total", "reason", health.connection_failures)
     if (reload := health.web_config) is not None:
-        yield one("web_config_last_reload_successful", reload.successful)
-        yield one("web_config_last_reload_timestamp_seconds", reload.at)
+        yield scalar_family("web_config_last_reload_successful", reload.successful)
+        yield scalar_family("web_config_last_reload_timestamp_seconds", reload.at)
 
 
-def found_families(findings: Iterable[Finding]) -> Iterator[PrometheusFamily]:
+def analysis_families(findings: Iterable[Finding]) -> Iterator[PrometheusFamily]:
     """The gauges of the reports of analyses."""
     for analysis, report in findings:
         yield from gauge_families(analysis.gauges(report))
@@ -242,7 +249,7 @@ def count_undefined(snapshot: Snapshot) -> PrometheusFamily:
     return _by("readings_undefined", "metric", undefined)
 
 
-def one(name: str, value: float | None) -> PrometheusFamily:
+def scalar_family(name: str, value: float | None) -> PrometheusFamily:
     """A family of one sample without labels; absent if it is unknown."""
     return family(name, [({}, value)])
 
@@ -262,4 +269,4 @@ def family(
     """A family of the samples whose values are known."""
     kind: FamilyKind = "counter" if name.endswith("_total") else "gauge"
     present = [(labels, float(value)) for labels, value in samples if value is not None]
-    return own_family(name.removesuffix("_total"), kind, _TEXTS[name], present)
+    return pipeline_family(name.removesuffix("_total"), kind, _TEXTS[name], present)

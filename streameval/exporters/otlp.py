@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 from streameval.events.errors import UsageError
 from streameval.events.printable import without_user
 from streameval.exporters.families import PrometheusFamily
-from streameval.exporters.operations import one
+from streameval.exporters.operations import scalar_family
 
 _LOG: Final = logging.getLogger(__name__)
 _UNITS: Final = {"seconds": "s", "bytes": "By", "ratio": "1"}
@@ -76,7 +76,7 @@ class OtlpExporter(Collector):
 
     def collect(self) -> Iterator[PrometheusFamily]:
         """The number of failed exports, for /metrics."""
-        yield one("otlp_failures_total", self._failures)
+        yield scalar_family("otlp_failures_total", self._failures)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -21,7 +21,7 @@ from streameval.exporters.families import (
     MetricFamilies,
     PrometheusFamily,
 )
-from streameval.exporters.operations import family, memory_limit, one, operations
+from streameval.exporters.operations import family, memory_limit, operations, scalar_family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -139,7 +139,7 @@ class PrometheusExporter:
     def _at_scrape(self, snapshot: Snapshot | None) -> Iterator[PrometheusFamily]:
         """Families whose values are of the time when they are read."""
         if snapshot is not None:
-            yield one("snapshot_age_seconds", max(0.0, self._wall() - snapshot.taken_at))
+            yield scalar_family("snapshot_age_seconds", max(0.0, self._wall() - snapshot.taken_at))
         yield from self._process.collect()
 
     def _convert(self, snapshot: Snapshot | None) -> None:

@@ -48,7 +48,7 @@ def figure(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-CAUTION: Final = (
+ESTIMATE_WARNING: Final = (
     "An estimate for a policy that was not shown. It holds if items were drawn with the logged "
     "probabilities, every item of the policy could be shown, and users react alike whoever chose "
     "the item. It does not replace an A/B test."

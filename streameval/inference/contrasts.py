@@ -117,10 +117,8 @@ class Contrast(NamedTuple):
         return math.copysign(math.sqrt(value), -lost or 1.0), error
 
 
-def contrasts(
-    control: GroupSums, treatment: GroupSums, *, each_day: bool = False
-) -> list[Contrast]:
-    """The contrast over all days; `each_day`: over the first day, the first two days, and so on.
+def contrasts(control: GroupSums, treatment: GroupSums, *, by_day: bool = False) -> list[Contrast]:
+    """The contrast over all days; `by_day`: over the first day, the first two days, and so on.
 
     Both arms have the same days, and lists on each.
 
@@ -132,14 +130,14 @@ def contrasts(
         >>> found.control.value, found.treatment.value, f"{found.groups:.0f} groups"
         (1.5, 1.95, '19 groups')
     """
-    total = _running if each_day else _summed
+    total = _running if by_day else _sum_days
     values = control.numerators, treatment.numerators
     lists = [sums.denominators.astype(np.float64) for sums in (control, treatment)]
     # By day: the sums over all groups, and those without each group.
     all_values = [column.sum(axis=1, keepdims=True) for column in values]
     all_lists = [column.sum(axis=1, keepdims=True) for column in lists]
-    parts, weight, means = _weighted(all_values, all_lists, total)
-    _, _, without = _weighted(
+    parts, weight, means = _weigh(all_values, all_lists, total)
+    _, _, without = _weigh(
         [of_all - column for of_all, column in zip(all_values, values, strict=True)],
         [of_all - column for of_all, column in zip(all_lists, lists, strict=True)],
         total,
@@ -165,7 +163,7 @@ def contrasts(
     return [Contrast(*row) for row in compared]
 
 
-def _weighted(
+def _weigh(
     values: Sequence[FloatArray], lists: Sequence[FloatArray], total: _Total
 ) -> tuple[Sequence[FloatArray], FloatArray, Sequence[FloatArray]]:
     """The weight of a list in each arm by day, that of the days together, and each arm's mean."""
@@ -254,7 +252,7 @@ def _excess(residuals: FloatArray, shares: FloatArray) -> FloatArray:
     return excess
 
 
-def _summed(values: FloatArray) -> FloatArray:
+def _sum_days(values: FloatArray) -> FloatArray:
     # One column would be summed in pairs; rows are added in the order of the running sums.
     if values.shape[1] == 1:
         return _running(values)[-1:]

@@ -64,15 +64,15 @@ class Calendar:
     def days(self, times: IntArray) -> IntArray:
         """The day of each time, shape (n,)."""
         if self._zone is None or not times.size:
-            return _whole_days(times)
+            return _day_numbers(times)
         first, last = int(times.min()) // _BLOCK, int(times.max()) // _BLOCK
         if first == last:
-            return _whole_days(self._local(times, first))
+            return _day_numbers(self._local(times, first))
         blocks, local = times // _BLOCK, np.empty_like(times)
         for block in np.unique(blocks).tolist():
             in_block = blocks == block
             local[in_block] = self._local(times[in_block], block)
-        return _whole_days(local)
+        return _day_numbers(local)
 
     def day(self, time: int) -> int:
         """The day of one time."""
@@ -145,7 +145,7 @@ class Calendar:
         return 0 if offset is None else offset // timedelta(seconds=1)
 
 
-def _whole_days(times: IntArray) -> IntArray:
+def _day_numbers(times: IntArray) -> IntArray:
     days: IntArray = times // _DAY
     return days
 
@@ -254,13 +254,13 @@ def number_of_day(day: date) -> int:
     return day.toordinal() - _EPOCH
 
 
-def given_day(name: str, day: object) -> int:
+def require_day(name: str, day: object) -> int:
     """The number of a day that was given as an argument; raises a MetricError if it is not a day.
 
     Example:
-        >>> given_day("since", date(1970, 1, 2))
+        >>> require_day("since", date(1970, 1, 2))
         1
-        >>> given_day("since", datetime(1970, 1, 2))  # doctest: +IGNORE_EXCEPTION_DETAIL
+        >>> require_day("since", datetime(1970, 1, 2))  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
         MetricError: since: found datetime.datetime(1970, 1, 2, 0, 0); give a day, ...
     """

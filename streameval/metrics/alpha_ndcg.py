@@ -52,7 +52,7 @@ def alpha_ndcg(
     remaining = _RemainingGains(kinds, alpha)
     ranks = {item: rank for rank, item in reversed(ranked_items(event, k)) if item in kinds}
     gains = [(rank, remaining.take(item)) for item, rank in reversed(ranks.items())]
-    return _discounted(gains) / _discounted(enumerate(_greedy(kinds, k, alpha), start=1))
+    return _discounted_sum(gains) / _discounted_sum(enumerate(_greedy(kinds, k, alpha), start=1))
 
 
 class _RemainingGains:
@@ -99,5 +99,5 @@ def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> It
             heappush(queue, entry(first[2]))
 
 
-def _discounted(gains: Iterable[tuple[int, float]]) -> float:
+def _discounted_sum(gains: Iterable[tuple[int, float]]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for rank, gain in gains)

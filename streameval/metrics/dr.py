@@ -5,7 +5,7 @@ from streameval.catalogue.importance import (
     Clip,
     Least,
     Slots,
-    clipped,
+    clip_weights,
     numbers,
     rewards,
     weights,
@@ -61,7 +61,7 @@ def dr(
     )
     if of_items is None or model is None:
         return None
-    weighted = clipped(of_items, clip)
+    weighted = clip_weights(of_items, clip)
     above = [1.0, *weighted[:-1]] if slots == "cascade" else [1.0] * len(weighted)
     ranks = zip(weighted, rewards(event, k), model, above, means, strict=True)
     return sum(

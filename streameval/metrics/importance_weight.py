@@ -1,6 +1,6 @@
 """Importance weight."""
 
-from streameval.catalogue.importance import Chances, Clip, Least, Slots, clipped, weights
+from streameval.catalogue.importance import Chances, Clip, Least, Slots, clip_weights, weights
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Reference
 from streameval.events import Event
@@ -45,4 +45,4 @@ def importance_weight(
         [1.0, 0.8]
     """
     of_items = weights(event, k, Chances(propensity, target, least), slots)
-    return None if of_items is None else sum(clipped(of_items, clip)) / len(of_items)
+    return None if of_items is None else sum(clip_weights(of_items, clip)) / len(of_items)

@@ -209,7 +209,7 @@ def _panel(panel: Panel, runbook: str | None) -> dict[str, Any]:
             custom["scaleDistribution"] = {"type": "log", "log": 10}
         defaults["custom"] = custom
         if any(query.legend.endswith(_BOUNDS) for query in panel.queries):
-            entry["fieldConfig"]["overrides"] = list(map(_dashed, _BOUNDS))
+            entry["fieldConfig"]["overrides"] = list(map(_dashed_override, _BOUNDS))
         entry |= {"interval": "5m", "options": _LINES}
     return entry
 
@@ -228,7 +228,7 @@ _LINES: Final = {
 }
 
 
-def _dashed(end: str) -> dict[str, Any]:
+def _dashed_override(end: str) -> dict[str, Any]:
     style = {"id": "custom.lineStyle", "value": {"dash": [4, 4], "fill": "dash"}}
     return {"matcher": {"id": "byRegexp", "options": f"/{end}$/"}, "properties": [style]}
 

@@ -13,7 +13,7 @@ from streameval.exporters.page.charts import DAY_SECONDS, at_day
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import State
-from streameval.exporters.page.templates import unbroken
+from streameval.exporters.page.templates import keep_percent_together
 from tests.exporters.changing import SINCE, changes_report
 from tests.exporters.pictures import charts, picture
 
@@ -33,7 +33,7 @@ def test_a_change_is_drawn_with_its_days_its_band_and_the_rollout() -> None:
     assert worse["band"] == [
         [at_day(day.day), day.low, day.high] for day in change.days if day.low is not None
     ]
-    assert unbroken(sentence(change)) in html
+    assert keep_percent_together(sentence(change)) in html
     assert re.findall(r'<strong class="verdict (.*?)">(.*?)</strong>', html) == [
         ("worse", "worse than the others")
     ]

@@ -95,7 +95,7 @@ class Replica(Process):
             config=CONFIG,
             source=self.source,
             ingest=self.ingest,
-            owner=self.checkpointer,
+            checkpointer=self.checkpointer,
             dead_letters=self.letters,
             snapshots=snapshots_of(CONFIG, self.source, self.ingest.layout, clock.wall()),
             worker=worker,

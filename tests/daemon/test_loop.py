@@ -168,7 +168,7 @@ def test_only_a_poll_with_few_records_counts_as_waiting(monkeypatch: pytest.Monk
     parts = assemble(
         CONFIG, {}, manual_time.clock, Script(manual_time, [[HIT] * RECORDS_AT_ONCE, [HIT]])
     )
-    monkeypatch.setattr(parts.owner, "waited", waited.append)
+    monkeypatch.setattr(parts.checkpointer, "waited", waited.append)
     loop_of(parts, manual_time).run(Countdown(3))
     assert waited == pytest.approx([0.2, 0.2])
 
@@ -396,8 +396,8 @@ def test_a_snapshot_of_a_source_without_counts_has_all_answers() -> None:
 def test_failing_checkpoints_are_trouble_of_a_daemon_that_stays_ready() -> None:
     manual_time, published = ManualTime(), list[Snapshot]()
     parts = assemble(CONFIG, {}, manual_time.clock, Script(manual_time, []))
-    assert isinstance(parts.owner, MemoryOnly)
-    parts.owner.failure = "checkpoints fail: full."
+    assert isinstance(parts.checkpointer, MemoryOnly)
+    parts.checkpointer.failure = "checkpoints fail: full."
     loop_of(parts, manual_time, published.append).run(Countdown(3))
     health = published[0].health
     assert (health.ready, health.trouble) == (True, "checkpoints fail: full.")
@@ -411,7 +411,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: queue)
     config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions())
     parts = assemble(config, {}, manual_time.clock, Script(manual_time, [[HALF]] * 20))
-    parts.owner = MemoryOnly(parts.ingest, queue, manual_time.clock, Inline())
+    parts.checkpointer = MemoryOnly(parts.ingest, queue, manual_time.clock, Inline())
     stop, writer.fails = Countdown(300), True
     counted_meanwhile = []
     published: list[Snapshot] = []

@@ -29,7 +29,7 @@ EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 def _counting(config: Config) -> Iterator[Assembly]:
     parts = assemble(config, {}, ProcessClock())
     try:
-        parts.source.open(parts.owner)
+        parts.source.open(parts.checkpointer)
         yield parts
     finally:
         parts.close()
@@ -40,7 +40,7 @@ def _turn_until(parts: Assembly, condition: Callable[[], bool]) -> None:
     while not condition():
         assert monotonic() < deadline, parts.source.status.problem
         for batch in parts.source.poll(0.1):
-            parts.owner.apply(batch)
+            parts.checkpointer.apply(batch)
 
 
 def _position(parts: Assembly, topic: str) -> int | None:
@@ -68,7 +68,7 @@ def test_retention_that_overtakes_follows_the_policy_running_and_restarted(
     with _counting(config) as parts:
         _turn_until(parts, lambda: _position(parts, topic) == 4)
         if restarted:
-            parts.owner.finish()
+            parts.checkpointer.finish()
         else:
             _overtake(parts, broker, topic)
             _see(parts, topic, policy, counted=5)
@@ -93,10 +93,10 @@ def _see(parts: Assembly, topic: str, policy: str, *, counted: int) -> None:
             _turn_until(parts, lambda: False)
         return
     _turn_until(parts, lambda: _position(parts, topic) == 7)
-    assert parts.owner.health is not None
-    assert parts.owner.health.skipped == 2
-    told = [log_event.event for log_event in parts.owner.take_log_events()]
+    assert parts.checkpointer.health is not None
+    assert parts.checkpointer.health.skipped == 2
+    told = [log_event.event for log_event in parts.checkpointer.take_log_events()]
     assert told.count("records were lost before they were counted") == 1
-    parts.owner.finish()
-    assert parts.owner.counted is not None
-    assert [lists for _, lists in parts.owner.counted.values()] == [counted]
+    parts.checkpointer.finish()
+    assert parts.checkpointer.counted is not None
+    assert [lists for _, lists in parts.checkpointer.counted.values()] == [counted]

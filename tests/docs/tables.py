@@ -18,11 +18,11 @@ from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StoredPartition, StreamHealth
 from streameval.exporters.families import PrometheusFamily
 from streameval.exporters.operations import (
+    analysis_families,
     family,
-    found_families,
     memory_limit,
-    one,
     operations,
+    scalar_family,
 )
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import adjusted_report, findings, gap_series
@@ -53,7 +53,7 @@ def with_families(page: str) -> str:
         Finding(GAPS, (gap_series(),)),
     )
     for finding in found:
-        families = map(_family, found_families([finding]))
+        families = map(_family, analysis_families([finding]))
         page = _with_list(page, f"## {finding.analysis.title}", families)
     return page
 
@@ -79,9 +79,9 @@ def _families() -> Iterator[PrometheusFamily]:
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
     seen = picture(refused_value("capri:recall@5", ("a",)), state=state)
     yield from operations(msgspec.structs.replace(seen, stored=_STORED), lag=True)
-    yield one("snapshot_age_seconds", 1.0)
+    yield scalar_family("snapshot_age_seconds", 1.0)
     yield memory_limit()
-    yield one("otlp_failures_total", 0)
+    yield scalar_family("otlp_failures_total", 0)
 
 
 def _family(family: PrometheusFamily) -> str:

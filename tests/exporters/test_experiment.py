@@ -13,7 +13,7 @@ from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.analyses.experiments.verdicts import Report
-from streameval.exporters.operations import found_families
+from streameval.exporters.operations import analysis_families
 from streameval.exporters.page.charts import at_day
 from streameval.inference.words import percent
 from streameval.statistics.intervals import GroupSums
@@ -35,7 +35,7 @@ def samples(result: Report) -> dict[tuple[str, str, str], float]:
             sample.labels.get("metric", ""),
             sample.labels.get("verdict", ""),
         ): sample.value
-        for family in found_families(findings(result))
+        for family in analysis_families(findings(result))
         for sample in family.samples
     }
 

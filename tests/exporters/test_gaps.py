@@ -10,7 +10,7 @@ import pytest
 
 from streameval.analyses.gaps.analysis import GAPS, GapOptions, GapSeries
 from streameval.analyses.gaps.statistics import Gap
-from streameval.analyses.listed import Configuration
+from streameval.analyses.registry import Configuration
 from streameval.config.pipeline import new_ingest
 from streameval.config.tables import WindowsOptions
 from streameval.decoding.fields import EventFields
@@ -18,7 +18,7 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Partition
-from streameval.exporters.operations import found_families
+from streameval.exporters.operations import analysis_families
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import daemon_state
@@ -107,7 +107,7 @@ def test_a_gap_that_has_not_changed_is_not_computed_again(
 def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapshot) -> None:
     listed = [
         ((sample.name, *sorted(sample.labels.items())), sample.value)
-        for family in found_families(snapshot.findings)
+        for family in analysis_families(snapshot.findings)
         for sample in family.samples
     ]
     samples = dict(listed)

@@ -10,7 +10,7 @@ import msgspec
 from streameval.catalogue import parse
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.evaluation.shell.reading_tables import tables
-from streameval.evaluation.shell.terminal import drawn_text
+from streameval.evaluation.shell.terminal import draw_text
 from streameval.exporters.page.definition import metric_summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
@@ -47,7 +47,7 @@ def several() -> Snapshot:
 
 def shown(snapshot: Snapshot) -> list[list[str]]:
     """The cells of each line that has any."""
-    lines = [line.replace("┃", "│") for line in drawn_text(*tables(snapshot)).splitlines()]
+    lines = [line.replace("┃", "│") for line in draw_text(*tables(snapshot)).splitlines()]
     return [[cell.strip() for cell in line.split("│") if cell.strip()] for line in lines]
 
 

@@ -35,7 +35,7 @@ from streameval.config.tables import StateOptions
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.shell.reading_tables import tables
-from streameval.evaluation.shell.terminal import drawn_text
+from streameval.evaluation.shell.terminal import draw_text
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
@@ -191,7 +191,7 @@ def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
 def _shown(config: Config, ingest: Ingest) -> None:
     """All that is read of a restored state: values, verdicts, and what is saved again."""
     snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
-    drawn_text(*tables(snapshot))
+    draw_text(*tables(snapshot))
     for partition in ingest.partitions:
         for section in ingest.sections(partition):
             b"".join(section.content()())

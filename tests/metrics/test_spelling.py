@@ -92,5 +92,5 @@ def test_texts_of_users_are_not_kept_for_ever() -> None:
     """A service may read any text that a request names."""
     for k in range(1, 5_000):
         parse(f"mrr@{k}")
-    for kept in (lookup._spelled, lookup._built_in):
+    for kept in (lookup._spelling_of, lookup._built_in):
         assert kept.cache_info().currsize < 4_500

@@ -338,11 +338,11 @@ def test_an_absent_store_is_waited_for_and_one_that_vanishes_leaves_its_values(
     state.rename(away)
     new = site.reader()
     assert (shown(standing), shown(new)) == (before, {})
-    assert standing.trouble is not None
-    assert "store.json is missing" in standing.trouble
+    assert standing.problem is not None
+    assert "store.json is missing" in standing.problem
     away.rename(state)
     assert shown(standing) == shown(new) == before
-    assert [reader.trouble for reader in (standing, new)] == [None, None]
+    assert [reader.problem for reader in (standing, new)] == [None, None]
 
 
 class Superseding(Disk):
@@ -385,7 +385,7 @@ def test_a_round_that_is_superseded_while_it_is_read_leaves_no_partition_without
     site.replica.save()
     disk.name = Path(site.location(1).key).name
     first = shown(reader)
-    assert (problems(reader), reader.trouble) == ({}, None)
+    assert (problems(reader), reader.problem) == ({}, None)
     now = {0: site.counted[0], 1: 60, 2: 20}
     assert first == ({0: 20, 1: 40, 2: 20} if looked_before else now)
     assert shown(reader) == now

@@ -78,8 +78,8 @@ def test_a_bucket_that_does_not_answer_leaves_the_values(proxy: S3Proxy, tmp_pat
     proxy.fault = lambda _: "denied"
     reader.refresh()
     assert reader.stored({}) == before
-    assert reader.trouble is not None
-    assert "list failed" in reader.trouble
+    assert reader.problem is not None
+    assert "list failed" in reader.problem
     proxy.fault = lambda _: None
     reader.refresh()
-    assert reader.trouble is None
+    assert reader.problem is None

@@ -27,7 +27,7 @@ from streameval.analyses.experiments.sample_ratio import treated_before
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Report
-from streameval.analyses.listed import Configuration
+from streameval.analyses.registry import Configuration
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.backfill import Backfill

@@ -33,7 +33,7 @@ from streameval.analyses.experiments.verdicts import (
     Report,
     unlike_lifts,
 )
-from streameval.analyses.listed import Configuration
+from streameval.analyses.registry import Configuration
 from streameval.catalogue import parse
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields

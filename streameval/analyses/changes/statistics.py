@@ -44,7 +44,7 @@ from streameval.engine.windows.labels import NOT_VALUES
 from streameval.events.errors import MetricError
 from streameval.events.ids import is_number
 from streameval.events.saved_states import unlike
-from streameval.inference.days import date_of, given_day, number_of_day
+from streameval.inference.days import date_of, number_of_day, require_day
 from streameval.inference.interval_formulas import (
     LARGEST_EVIDENCE,
     MOST_ANONYMOUS,
@@ -552,7 +552,7 @@ def changes(
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
             raise unlike("numbers of user groups", *counts)
     newest = int(arm.sums.days[-1]) if arm.sums.days.size else 0
-    last = newest - 1 if until is None else given_day("until", until)
+    last = newest - 1 if until is None else require_day("until", until)
     if last > newest > 0:
         raise MetricError(f"until={until}: give a day up to {date_of(newest)}, the newest")
     watch.check(newest, "settings")
@@ -565,7 +565,7 @@ def changes(
         arm,
         other,
         Traffic(audience.days, audience.list_counts, audience.nameless),
-        [(given_day("rollouts", day), "") for day in rollouts],
+        [(require_day("rollouts", day), "") for day in rollouts],
     )
     precision = (accumulator.intervals or Intervals()).precision
     bets = _Bets(watch, precision, int(series))

@@ -72,7 +72,7 @@ from streameval.evaluation.stores import (
 )
 from streameval.events.errors import UsageError
 from streameval.events.spelling import suggestion
-from streameval.exporters.view import CAUTION, has_estimates
+from streameval.exporters.view import ESTIMATE_WARNING, has_estimates
 from streameval.inference.planned_looks import MOST_LOOKS, PlannedLook
 from streameval.inference.words import confidence_text, percent
 from streameval.statistics.intervals import Audience, Intervals, Method
@@ -550,7 +550,7 @@ def compare_variants(
     against = None if options.against is None else parse(options.against)
     notes = (*(cap.text for cap in caps), *report.checks.notes)
     if has_estimates([*metrics, *([] if against is None else [against])]):
-        notes = (CAUTION.removesuffix("."), *notes)
+        notes = (ESTIMATE_WARNING.removesuffix("."), *notes)
     if notes != report.checks.notes:
         report = report._replace(checks=replace(report.checks, notes=notes))
     return CompareResult(

@@ -21,7 +21,7 @@ from streameval.evaluation.span_readings import (
 )
 from streameval.events.printable import printable
 from streameval.exporters.view import (
-    CAUTION,
+    ESTIMATE_WARNING,
     Division,
     by_slice,
     certainty,
@@ -124,7 +124,7 @@ def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
             yield Text(f"{sentence}.")
     estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
     if estimates:
-        yield Text(CAUTION)
+        yield Text(ESTIMATE_WARNING)
     for entry in estimates:
         reading = entry.reading
         for sentence in filter(None, (reading.no_interval, reading.note)):

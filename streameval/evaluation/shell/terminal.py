@@ -33,7 +33,7 @@ from streameval.inference.text_table import T, TextColumn, TextTable
 _DEFAULT_WIDTH = 200
 
 
-def drawn_text(*parts: RenderableType | TextTable[Any]) -> str:
+def draw_text(*parts: RenderableType | TextTable[Any]) -> str:
     """Lines, tables and the like as text for standard output.
 
     Text of records and states is escaped, whatever a part quotes of it. Colours appear on
@@ -42,7 +42,7 @@ def drawn_text(*parts: RenderableType | TextTable[Any]) -> str:
     `parts`: of these, a `str` is a line, which is not wrapped.
     """
     return "".join(
-        f"{printable(part)}\n" if isinstance(part, str) else _drawn(part) for part in parts
+        f"{printable(part)}\n" if isinstance(part, str) else _draw(part) for part in parts
     )
 
 
@@ -97,7 +97,7 @@ def _cell(column: TextColumn[T], row: T) -> Text:
     return Text.assemble(text, (printable(column.aside(row)), "dim"))
 
 
-def _drawn(content: RenderableType | TextTable[Any]) -> str:
+def _draw(content: RenderableType | TextTable[Any]) -> str:
     written = io.BytesIO()
     text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
     terminal = sys.stdout.isatty()
@@ -172,7 +172,7 @@ class Forms(NamedTuple):
     def write(self, name: str, to: Path | None = None) -> None:
         """Write one of them to standard output, or to a file."""
         texts: Mapping[str, Callable[[], str]] = {
-            "table": lambda: drawn_text(*self.table()),
+            "table": lambda: draw_text(*self.table()),
             "json": lambda: f"{_json_text(self.json())}\n",
             "csv": lambda: _csv_text(self.csv()),
             **self.others,

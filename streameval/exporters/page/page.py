@@ -31,7 +31,7 @@ from streameval.exporters.page.selection import (
 )
 from streameval.exporters.page.state import State
 from streameval.exporters.page.templates import render, safe
-from streameval.exporters.view import CAUTION, UNDEFINED, has_estimates, moment, span
+from streameval.exporters.view import ESTIMATE_WARNING, UNDEFINED, has_estimates, moment, span
 from streameval.inference.text_table import TextColumn, TextTable
 from streameval.inference.words import percent
 
@@ -81,7 +81,7 @@ def document(
         about=about,
         style=safe("\n".join(_texts("page.css", "uplot/uPlot.min.css"))),
         trouble=last.health.trouble,
-        caution=_caution(last),
+        estimate_warning=_estimate_warning(last),
         headlines=_headlines(last),
         analyses=[part for part in analyses if part[2]],
         begin=begin,
@@ -104,7 +104,7 @@ def _values(
         "snapshot": snapshot,
         "state": state,
         "age": age,
-        "caution": _caution(snapshot),
+        "estimate_warning": _estimate_warning(snapshot),
         "headlines": _headlines(snapshot),
         "analyses": list(_analyses(snapshot)),
         "excerpt": part,
@@ -203,10 +203,10 @@ def _alone(part: Excerpt) -> dict[str, Any]:
     }
 
 
-def _caution(snapshot: Snapshot | None) -> str:
+def _estimate_warning(snapshot: Snapshot | None) -> str:
     """The sentence about estimates; empty without any."""
     metrics = () if snapshot is None else (entry.metric for entry in snapshot.series)
-    return CAUTION if has_estimates(metrics) else ""
+    return ESTIMATE_WARNING if has_estimates(metrics) else ""
 
 
 def _headlines(snapshot: Snapshot | None) -> list[tuple[str, str]]:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 PACKAGE: Final = Path(__file__).parents[2]
 """Names of templates are paths from here."""
 
-_LETTER: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
-_RIGHT_TO_LEFT: Final = re.compile(rf"([{_LETTER}](?:[{_LETTER}\W\d]*[{_LETTER}])?)")
+_RTL_LETTER: Final = (
+    "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+)
+_RIGHT_TO_LEFT: Final = re.compile(rf"([{_RTL_LETTER}](?:[{_RTL_LETTER}\W\d]*[{_RTL_LETTER}])?)")
 """Letters from right to left, with the digits, blanks and signs between them."""
 
 
@@ -85,7 +87,7 @@ def number(value: float | None) -> str:
     return figure(math.nan if value is None else value)
 
 
-def unbroken(text: str) -> str:
+def keep_percent_together(text: str) -> str:
     """Prevent a line break before a percent sign on a narrow screen."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
@@ -131,7 +133,7 @@ def _environment() -> Environment:
         "plain": lambda value: safe(html_text(str(value))),
         "exact": lambda value: safe(escape(str(value))),
         "json": _json,
-        "unbroken": unbroken,
+        "unbroken": keep_percent_together,
         "capital": capital,
         "number": number,
         "moment": moment,

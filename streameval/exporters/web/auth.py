@@ -90,7 +90,7 @@ class WebUsers:
         if check is None:
             check = self._wait(digest, credentials, address)
         else:
-            check.asked_before = True
+            check.was_seen_before = True
         # One client that goes away must not cancel the check that others wait for.
         return await asyncio.shield(check.verdict)
 
@@ -100,7 +100,7 @@ class WebUsers:
         check = _Check(
             credentials,
             address,
-            asked_before=self._unproven.get(digest) is Admission.BUSY,
+            was_seen_before=self._unproven.get(digest) is Admission.BUSY,
             arrival=self._arrivals,
             verdict=asyncio.get_running_loop().create_future(),
         )
@@ -117,7 +117,7 @@ class WebUsers:
         """The smallest comes first."""
         check = self._waiting[digest]
         refusals = self._refusals.get(check.address, 0)
-        return digest != self._running, not check.asked_before, refusals, check.arrival
+        return digest != self._running, not check.was_seen_before, refusals, check.arrival
 
     async def _work(self) -> None:
         while self._waiting:
@@ -164,13 +164,13 @@ class _Check:
     """A password that waits to be checked.
 
     Attributes:
-        asked_before: whether an earlier request had the same credentials.
+        was_seen_before: whether an earlier request had the same credentials.
         arrival: number of the check; grows by one.
     """
 
     credentials: _Credentials
     address: str
-    asked_before: bool
+    was_seen_before: bool
     arrival: int
     verdict: asyncio.Future[Admission]
 

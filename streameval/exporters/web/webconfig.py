@@ -84,7 +84,7 @@ class Security:
         self.overload: Callable[[str], None] = lambda _: None
         self._files: list[Path] = []
         self._seen: list[tuple[int, ...]] = []
-        self._now = self._loaded()
+        self._now = self._load()
         self.context = None if self._now.context is None else _LatestContext(self._latest)
 
     @property
@@ -95,7 +95,7 @@ class Security:
     def _latest(self) -> _Content:
         if self._seen != [*map(_stamp, self._files)]:
             try:
-                fresh = self._loaded()
+                fresh = self._load()
                 self._check_change(fresh)
             except ConfigError as error:
                 self.observe(error)
@@ -117,7 +117,7 @@ class Security:
             problem = "the key is new; restart to serve with TLS."
             raise ConfigError(self._path, "tls_server_config", problem)
 
-    def _loaded(self) -> _Content:
+    def _load(self) -> _Content:
         """The content of all files; stamps are taken before reading, so no change is missed."""
         self._files = [Path(self._path)] if self._path else []
         self._seen = [*map(_stamp, self._files)]
