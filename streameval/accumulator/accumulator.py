@@ -5,23 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
-from weakref import WeakMethod
 
-import numpy as np
-
-from streameval.accumulator.blocks import Adder, Blocks, add_nothing
-from streameval.accumulator.event_checks import FIRST_OBSERVED, EventChecks
+from streameval.accumulator.counts import CELL, Counts
+from streameval.accumulator.event_checks import EventChecks
 from streameval.accumulator.formulas import check_inputs
-from streameval.accumulator.guard import Guard, interrupted
 from streameval.accumulator.inputs import check_same_inputs
-from streameval.accumulator.intake import (
-    Pair,
-    checked_batch,
-    checked_event,
-    kind_of_users,
-    refuse_unshown,
-    side_by_side,
-)
+from streameval.accumulator.intake import Pair, side_by_side
 from streameval.accumulator.kinds.spec import Need
 from streameval.accumulator.plan import ALL_LISTS, Asked, Plan, asked_metrics, make_plan
 from streameval.accumulator.table import Table
@@ -50,7 +39,7 @@ from streameval.statistics.intervals import (
 from streameval.statistics.limits import MAX_ITEMS
 
 if TYPE_CHECKING:
-    from streameval.accumulator import codec, count_checks, following, reading_intervals, readings
+    from streameval.accumulator import codec, count_checks, reading_intervals, readings
     from streameval.accumulator.kinds import experiment as experiments
     from streameval.accumulator.kinds import groups as interval_groups
     from streameval.accumulator.kinds import users as interval_users
@@ -61,8 +50,8 @@ if TYPE_CHECKING:
     from streameval.statistics.user_key import UserHashKey
 else:
     # What only reads and saves: a loop that only counts needs none of it.
-    _LATER = ("codec", "count_checks", "following", "reading_intervals", "readings")
-    codec, count_checks, following, reading_intervals, readings = (
+    _LATER = ("codec", "count_checks", "reading_intervals", "readings")
+    codec, count_checks, reading_intervals, readings = (
         LazyModule(f"streameval.accumulator.{name}") for name in _LATER
     )
     experiments, interval_groups, interval_users = (
@@ -71,9 +60,6 @@ else:
     )
 
 T = TypeVar("T")
-
-_HERE = np.array([0])
-"""The only cell of the table."""
 
 _CHECKED = 16
 """`compute` looks for advice again after so many times fewer lists than there are."""
@@ -139,18 +125,10 @@ class Accumulator:
         <Accumulator of 2 lists: hit_rate@2 0.5, mrr 0.25>
     """
 
-    _changes: int
-    _means: following.IncrementalReadings | None
-    """Means that follow the events; None while something else than a single event is counted."""
-
-    _add: Adder
-    _add_ranked: Adder
-    _add_fields: Adder
-    """What appends an event without a look at it; False for one that must be looked at."""
+    _counts: Counts
+    """Replaced as a whole; a method that uses it more than once binds it first."""
 
     _method: IntervalMethod | None
-    _next_check: tuple[int, int, int, str | None]
-    """Changes at the last check, lists at the next one, lists between both, and the warning."""
 
     def __init__(  # noqa: PLR0913  each is an option
         self,
@@ -189,33 +167,41 @@ class Accumulator:
         )
         plan = make_plan(asked, depth, max_items, groups, needs=every_need)
         self._set_up(_Settings(asked, context, plan, context.ids(ids), intervals, every_need))
-        self._begin(self._empty_table())
+        self._counts = Counts(self._empty_table())
 
     @property
     def ids(self) -> IdKind | None:
         """The kind of the ids: "text" or "integer"; None before the first id."""
-        return self._table.ids
+        return self._counts.table.ids
 
     @property
     def table(self) -> Table:
         """The statistics, in cell 0; read only, and by several threads only under the lock."""
         with self.lock:
-            if len(self._blocks):
-                self._count_blocks()
-            with self._guard:
-                self._table.flush()
-            return self._table
+            return self._counts.flush()
 
     @property
     def lists(self) -> int:
         """Number of events counted."""
         with self.lock:
-            return self._lists + len(self._blocks)
+            return self._counts.lists
 
     @property
     def version(self) -> int:
         """A number that changes with every update and never repeats."""
-        return self._changes + self._lists + len(self._blocks)
+        return self._counts.version
+
+    @property
+    def resets(self) -> int:
+        """How often `reset` was called."""
+        with self.lock:
+            return self._counts.resets
+
+    @property
+    def event_checks(self) -> EventChecks:
+        """Counts of a sample of the events, for warnings."""
+        with self.lock:
+            return self._counts.event_checks
 
     def update(
         self,
@@ -251,18 +237,20 @@ class Accumulator:
             InvalidEventError: it is invalid, or has ids of the other kind; nothing was counted.
         """
         with self.lock:
-            # One by one: the interpreter has an instruction for each.
+            counts = self._counts
             of_items = per_item is None and shown_instead is None
+            # One by one, and `add` before its call: the interpreter has an instruction for each.
             if baseline is None and typed is None and history is None and of_items:
                 if scores is None and user is None and ts is None:
                     if positions is None:
-                        if self._add(recommendations, interactions):
+                        add = counts.add
+                        if add(recommendations, interactions):
                             return
-                    elif self._add_ranked(recommendations, interactions, positions):
+                    elif counts.add_ranked(recommendations, interactions, positions):
                         return
-                elif self._add_fields(recommendations, interactions, positions, scores, user, ts):
+                elif counts.add_event(recommendations, interactions, positions, scores, user, ts):
                     return
-            self._check_and_add(
+            counts.check_and_add(
                 Event(
                     recommendations=recommendations,
                     interactions=interactions,
@@ -295,9 +283,9 @@ class Accumulator:
             InvalidEventError: one is invalid, or has ids of the other kind; nothing was counted.
             MissingExtraError: an Arrow table needs pyarrow, which is not installed.
         """
-        given = batch if interactions is None else side_by_side(batch, interactions)
+        raw = batch if interactions is None else side_by_side(batch, interactions)
         with self.lock:
-            self._take(given)
+            self._counts.count(raw)
 
     def read(self, metric: str) -> Reading:
         """Read a metric: any that can be computed from the statistics kept, not only those named.
@@ -309,7 +297,7 @@ class Accumulator:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
         with self.lock:
-            return self._reading(metric, self._method)
+            return self._counts.read(metric, self.metrics, self._method)
 
     def value(self, metric: str) -> float:
         """The value alone: with `intervals`, far cheaper than `read`, which gives the interval too.
@@ -325,7 +313,7 @@ class Accumulator:
             1.0
         """
         with self.lock:
-            return self._reading(metric, None).value
+            return self._counts.read(metric, self.metrics, None).value
 
     def interval(
         self, metric: str, method: IntervalKind = "anytime", precision: float | None = None
@@ -354,7 +342,7 @@ class Accumulator:
         with self.lock:
             if settings is None:
                 return None
-            return self._reading(metric_of(metric, self.metrics), settings).interval
+            return self._counts.read(metric, self.metrics, settings).interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of a metric by event day and user bucket.
@@ -365,14 +353,14 @@ class Accumulator:
             MetricError: the metric is unknown.
         """
         with self.lock:
-            sums = interval_groups.group_sums(metric_of(metric, self.metrics), self.table, _HERE)
+            sums = interval_groups.group_sums(metric_of(metric, self.metrics), self.table, CELL)
             return None if sums is None else sums[0]
 
     @property
     def audience(self) -> Audience | None:
         """Hashes of the users, beyond a cap a sample of them; None without `intervals`."""
         with self.lock:
-            return next(iter(interval_users.audiences(self.table, _HERE)), None)
+            return next(iter(interval_users.audiences(self.table, CELL)), None)
 
     def compute(self) -> dict[str, Reading]:
         """The readings of all metrics named at construction, by canonical text.
@@ -387,34 +375,39 @@ class Accumulator:
             (['hit_rate@2'], 1.0)
         """
         with self.lock:
-            warning = self._current_warning()
-            texts = (metric.text for metric in self.metrics)
-            found = readings.Readings({text: self._reading(text, self._method) for text in texts})
+            counts, metrics, method = self._counts, self.metrics, self._method
+            warning = self._current_warning(counts)
+            texts = (metric.text for metric in metrics)
+            result = readings.Readings({text: counts.read(text, metrics, method) for text in texts})
         if warning is not None:
             warnings.warn(warning, SuspiciousEventsWarning, stacklevel=2)
-        return found
+        return result
 
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
-            before = self.lists_before
-            (found,) = count_checks.cell_advice(self.table, _HERE, self.metrics, before)
-            return found.text if found is not None else self.event_checks.warning(self.metrics)
+            return self._advice(self._counts)
 
-    def _current_warning(self) -> str | None:
+    def _advice(self, counts: Counts) -> str | None:
+        """See `advice`."""
+        table, before = counts.flush(), counts.lists_before
+        (of_counts,) = count_checks.cell_advice(table, CELL, self.metrics, before)
+        return counts.event_checks.warning(self.metrics) if of_counts is None else of_counts.text
+
+    def _current_warning(self, counts: Counts) -> str | None:
         """`advice`, which is looked for again when there is more to see."""
-        changes, lists, wait, earlier = self._next_check
-        if self._changes == changes and self.lists <= lists:
+        changes, lists, wait, earlier = counts.next_check
+        if counts.changes == changes and counts.lists <= lists:
             return earlier
-        if self.lists < count_checks.fewest_lists(self.metrics, self.context):
-            warning = self.event_checks.warning(self.metrics)
+        if counts.lists < count_checks.fewest_lists(self.metrics, self.context):
+            warning = counts.event_checks.warning(self.metrics)
         else:
-            warning = self.advice()
+            warning = self._advice(counts)
         # A warning that stands is looked for at the next event, and then at growing distances.
-        longest = self.lists // _CHECKED
+        longest = counts.lists // _CHECKED
         next_wait = 0 if earlier is None else min(2 * wait + 1, longest)
         wait = longest if warning is None else next_wait
-        self._next_check = self._changes, self.lists + wait, wait, warning
+        counts.next_check = counts.changes, counts.lists + wait, wait, warning
         return warning
 
     def merge(self, other: Accumulator) -> None:
@@ -428,37 +421,19 @@ class Accumulator:
         if self.context is not other.context:
             check_same_inputs(self.context.identity, other.context.identity)
         # Hold only one lock at a time: two threads that merge crosswise would deadlock.
-        other = other.copy()
+        counts = other.copy()._counts  # noqa: SLF001  of the same class
         with self.lock:
-            mine, theirs = self.table, other.table
-            mine.kinds_with(theirs)
-            with self._guard:
-                self._changes, self._means = self._changes + 1, None  # Also if it fails.
-                mine.add(theirs)
-                self.event_checks.add(other.event_checks)
-                self.lists_before += other.lists_before
-                self._note_change(other.lists)
+            self._counts.merge(counts)
 
     def reset(self) -> None:
-        """Discard all counts.
-
-        Raises:
-            HalfCountedError: a signal handler calls it in the middle of a change.
-        """
+        """Discard all counts, and a change that a signal handler interrupts to call it."""
         with self.lock:
-            self._guard.check_idle(self)
-            self._changes += self.lists
-            self._begin(self._empty_table())
-            self.lists_before = 0
-            self.resets += 1
+            self._counts = Counts(self._empty_table(), resets=self.resets + 1)
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
         with self.lock:
-            content = self.table.copy(), self.lists, self.event_checks.copy()
-            duplicate = Accumulator._of(self._settings, self.lists_before, *content)
-            duplicate.resets = self.resets
-        return duplicate
+            return Accumulator._of(self._settings, self._counts.copy())
 
     def state_dict(self) -> dict[str, Any]:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
@@ -505,11 +480,10 @@ class Accumulator:
         """
         fresh = self._empty_table()
         missing = fresh.load(data, [0])
+        lists = int(fresh.lists(CELL)[0])
         with self.lock:
-            self._guard.check_idle(self)
-            self._changes += self.lists
-            self._begin(fresh, int(fresh.lists(_HERE)[0]))
-            self.lists_before = self.lists if missing else 0
+            before = lists if missing else 0
+            self._counts = Counts(fresh, lists, lists_before=before, resets=self.resets)
         return missing
 
     def needs(self, metric: str | Metric) -> frozenset[str]:
@@ -540,13 +514,17 @@ class Accumulator:
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         with self.lock:
-            counts = {"state": self.state_dict(), "event_checks": self.event_checks.content()}
-            before = {"before": self.lists_before}
+            counts = self._counts.copy()
+        content = {
+            "state": Accumulator._of(self._settings, counts).state_dict(),
+            "event_checks": counts.event_checks.content(),
+            "before": counts.lists_before,
+        }
         # The plan is made again, so that pickles do not depend on what it consists of.
         settings, limits = self._settings._asdict(), self._plan.limits
         del settings["plan"]
         settings |= {"version": codec.STATE_VERSION, "limits": (limits.depth, limits.max_items)}
-        return settings | counts | before
+        return settings | content
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         if made.get("version") != codec.STATE_VERSION:
@@ -558,20 +536,17 @@ class Accumulator:
         )
         names = (name for name in _Settings._fields if name != "plan")
         self._set_up(_Settings(plan=plan, **{name: made[name] for name in names}))
-        self._begin(self._empty_table())
+        self._counts = Counts(self._empty_table())
         self.load_state_dict(made["state"])
-        self.event_checks.add(EventChecks.from_content(made["event_checks"]))
-        self.lists_before = made["before"]
+        self._counts.event_checks.add(EventChecks.from_content(made["event_checks"]))
+        self._counts.lists_before = made["before"]
 
     @classmethod
-    def _of(
-        cls, settings: _Settings, before: int, table: Table, lists: int, event_checks: EventChecks
-    ) -> Accumulator:
-        """An accumulator of checked settings that has counted `lists` lists in a table."""
+    def _of(cls, settings: _Settings, counts: Counts) -> Accumulator:
+        """An accumulator of checked settings with these counts."""
         self = cls.__new__(cls)
         self._set_up(settings)
-        self._begin(table, lists, event_checks)
-        self.lists_before = before
+        self._counts = counts
         return self
 
     def _set_up(self, settings: _Settings) -> None:
@@ -581,126 +556,6 @@ class Accumulator:
         if self.intervals is not None:
             self._method = reading_intervals.interval_method(self.intervals)
         self.lock = forkable_lock()
-        self._changes = self.lists_before = self.resets = 0
 
     def _empty_table(self) -> Table:
         return Table(self._plan, self.context, ids=self._ids)
-
-    def _take(self, given: Any) -> None:
-        """Count events."""
-        self._require_key()
-        table = self._table
-        kind, checked = checked_batch(table.ids, given, table.search)
-        refuse_unshown(checked, self._plan)
-        users, values = kind_of_users(table.users, checked.users), table.event_values(checked)
-        if kind != table.ids:
-            self._count_blocks()
-        with self._guard:
-            self._changes, self._means = self._changes + 1, None  # Also if it fails.
-            table.count(checked, values=values, borrowed=True)
-            self.event_checks.observe_batch(checked)
-            table.users, table.ids = users, kind
-            self._note_change(len(checked))
-
-    def _begin(self, table: Table, lists: int = 0, event_checks: EventChecks | None = None) -> None:
-        """Continue with a table that has counted `lists` lists."""
-        self.event_checks = event_checks or EventChecks(
-            self.context.attributes, self.context.popularity
-        )
-        # Weak, because a cycle would keep the table until the next garbage collection.
-        self._table, self._lists = table, lists
-        self._guard = Guard(WeakMethod(self._check_each))
-        self._blocks = Blocks(self._plan)
-        self._means, self._next_check = None, (0, -1, 0, None)
-        self._note_change(0)
-
-    def _note_change(self, lists: int) -> None:
-        self._blocks.begin(self._table.ids, self._table.users)
-        self._choose_adder()
-        self._lists += lists
-        self._changes += 1
-
-    def _require_key(self) -> None:
-        """Refuse to count with a key of users that is not at hand, before anything is counted."""
-        if self.context.user_key is not None:
-            self.context.user_key.require()
-
-    def _choose_adder(self) -> None:
-        """Set what appends an event without a look at it, if none needs one."""
-        self._check_each()
-        few = self.event_checks.lists < FIRST_OBSERVED or self._table.ids is None
-        few |= self.context.user_key is not None and not self.context.user_key.at_hand
-        if not (few or self._plan.formulas):
-            blocks = self._blocks
-            self._add, self._add_ranked = blocks.add, blocks.add_ranked
-            self._add_fields = blocks.add_event
-
-    def _check_each(self) -> None:
-        """Look at each event from now on."""
-        self._add = self._add_ranked = self._add_fields = add_nothing
-
-    def _check_and_add(self, given: Event) -> None:
-        """Append an event; the first ones, and the first after a full block, are observed."""
-        self._guard.check_sound()
-        self._require_key()
-        table = self._table
-        kind, event = checked_event(table.ids, given)
-        refuse_unshown(event, self._plan)
-        users = table.users
-        if event.user is not None:
-            users = kind_of_users(users, [event.user])
-        values = table.values_of(event)
-        if kind != table.ids or users != table.users:
-            if kind != table.ids:
-                self._count_blocks()
-            with self._guard:
-                table.ids, table.users = kind, users
-                self._note_change(0)
-        is_first = self.event_checks.lists < FIRST_OBSERVED
-        if not self._blocks.add_checked(event, values):
-            self._count_blocks()
-            is_first = True
-            if not self._blocks.add_checked(event, values):
-                raise interrupted()
-        if is_first:
-            self.event_checks.observe(event)
-            self._choose_adder()
-
-    def _count_blocks(self) -> None:
-        """Count the events given one by one."""
-        means, self._means = self._means, None
-        if means is not None:
-            means.detach(self._blocks)
-        with self._guard:
-            for batch, values in self._blocks.take():
-                # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
-                self._table.count(batch, values=values)
-                self._lists += len(batch)
-        self._means = means
-
-    def _reading(self, metric: str | Metric, method: IntervalMethod | None) -> Reading:
-        """A reading; without an interval, of a mean that follows the events if one is kept.
-
-        No mean is kept while it is used, so that an interrupt leaves none half-way; a signal
-        handler that counts meanwhile changes the state that it must have.
-        """
-        text = metric if method is None and isinstance(metric, str) else None
-        means = self._means
-        if means is not None and text is not None and text in means:
-            self._means = None
-            if means.state == (self._changes, self._lists):
-                followed = means.read(text, self._blocks)
-                self._means = means
-                if followed is not None and means.state == (self._changes, self._lists):
-                    return followed
-        found = metric_of(metric, self.metrics)
-        (reading,) = readings.readings_of(found, self.table, _HERE, method)
-        if text is not None:
-            state = self._changes, self._lists
-            means, self._means = self._means, None
-            if means is None:
-                means = following.IncrementalReadings(self._table, *state)
-            if means.state == state:
-                means.record_read(text, found)
-                self._means = means
-        return reading

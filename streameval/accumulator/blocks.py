@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.guard import interrupted
 from streameval.accumulator.intake import NOWADAYS, checked_scores
 from streameval.accumulator.plan import Plan
 from streameval.events import Batch, Event
 from streameval.events.batch import batch_of
-from streameval.events.errors import InvalidEventError
+from streameval.events.errors import HalfCountedError, InvalidEventError
 from streameval.events.ids import IdKind
 from streameval.events.ragged import Ragged
 from streameval.statistics.kernel import Block, matches_of
@@ -198,3 +197,14 @@ class Blocks:
 def add_nothing(*_: Any) -> bool:
     """Append no event."""
     return False
+
+
+def half_counted(problem: str, remedy: str) -> HalfCountedError:
+    """The error for counts that a change has left half-way."""
+    return HalfCountedError("counts are half-way through a change", problem, remedy)
+
+
+def interrupted() -> HalfCountedError:
+    """The error for counts that are read or changed in the middle of a change."""
+    problem = "an interrupt or a signal handler came in between"
+    return half_counted(problem, "only set a flag in a handler")

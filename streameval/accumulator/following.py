@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from streameval.accumulator.blocks import Blocks
+from streameval.accumulator.blocks import Blocks, interrupted
 from streameval.accumulator.formulas import (
     array_of,
     call_metric,
@@ -35,7 +35,6 @@ from streameval.accumulator.formulas import (
     list_values,
     mean_counts,
 )
-from streameval.accumulator.guard import interrupted
 from streameval.accumulator.kinds.events import event_values, event_values_name, overlap_metric
 from streameval.accumulator.kinds.hits import hits_options, values_name
 from streameval.accumulator.kinds.spec import name_of

@@ -158,16 +158,16 @@ def test_an_interrupt_between_two_lists_leaves_equal_counts() -> None:
     accumulator = Accumulator("hit_rate@2", ids="text")
     for _ in range(200):
         accumulator.update(*SHORT)
-    add = accumulator._add
+    add = accumulator._counts.add
 
     def interrupted(*given: Any) -> bool:
         add(*given)
         raise KeyboardInterrupt
 
-    accumulator._add = interrupted
+    accumulator._counts.add = interrupted
     with pytest.raises(KeyboardInterrupt):
         accumulator.update(*SHORT)
-    accumulator._add = add
+    accumulator._counts.add = add
     for _ in range(1_300):
         accumulator.update(*SHORT)
     assert accumulator.lists == accumulator.read("hit_rate@2").count == 1_501

@@ -172,7 +172,7 @@ def test_an_interrupt_inside_an_event_is_reported(metrics: tuple[str, ...]) -> N
     accumulator = Accumulator(*metrics, ids="text")
     for _ in range(200):
         accumulator.update(["aa"], ["aa"], user="u")
-    blocks: Any = accumulator._blocks
+    blocks: Any = accumulator._counts.blocks
     waiting = blocks.waiting[0]
     # As if it came after the list was taken, and before its items or user were.
     waiting.block.add(["aa"], ["aa"])
@@ -185,5 +185,5 @@ def test_a_full_block_is_counted_before_the_next_event() -> None:
     for at in range(BLOCK + 300):
         accumulator.update(["aa"], ["aa"], user=f"user-{at}")
         # The first user is checked as a batch of one is, and waits beside the others.
-        assert len(accumulator._blocks) <= BLOCK + 1
+        assert len(accumulator._counts.blocks) <= BLOCK + 1
     assert accumulator.lists == accumulator.read("users_covered").value == BLOCK + 300

@@ -361,7 +361,7 @@ def test_a_standing_warning_rarely_reads_the_table() -> None:
     assert reads < 20
 
 
-_NEW_CODE = {"accumulator.py", "following.py", "blocks.py", "table.py"}
+_NEW_CODE = {"accumulator.py", "counts.py", "following.py", "blocks.py", "table.py"}
 _LINES = 40
 """Lines of which some are drawn in each run of `tests/run`; `tests/nightly` has every one."""
 _EACH = ("ndcg@3", "f1@3", "ctr@3")
@@ -398,23 +398,32 @@ def _work(accumulator: Accumulator) -> None:
             accumulator.state_dict()
 
 
-def _expected(lists: int) -> list[str]:
+def _counted(lists: int) -> Accumulator:
     accumulator = Accumulator(*_EACH, ids="text")
     accumulator.update_many(
         [Event(recommendations=["a1", "b2", "c3"], interactions={"b2": 2.0, "d4": 1.0})] * lists
     )
-    return [repr(accumulator.read(text)) for text in _EACH]
+    return accumulator
+
+
+def _expected(lists: int) -> list[str]:
+    return [repr(_counted(lists).read(text)) for text in _EACH]
+
+
+_SAVED = b"".join(_counted(2).dump())
 
 
 def _check(accumulator: Accumulator) -> None:
     """Every reading is that of a batch, now and after more events, or the mistake is reported."""
-    try:
-        for _ in range(3):
-            expected = _expected(accumulator.lists)
-            assert [repr(accumulator.read(text)) for text in _EACH] == expected
-            _graded(accumulator)
-    except HalfCountedError:
-        accumulator.reset()
+    for at in range(4):
+        try:
+            if at:
+                _graded(accumulator)
+            readings = [repr(accumulator.read(text)) for text in _EACH]
+        except HalfCountedError:
+            accumulator.reset()
+            readings = [repr(accumulator.read(text)) for text in _EACH]
+        assert readings == _expected(accumulator.lists)
 
 
 def _raising(error: type[BaseException]) -> Callable[[Accumulator], None]:
@@ -445,16 +454,28 @@ def _count_and_read_one(accumulator: Accumulator) -> None:
 
 
 def _start_again(accumulator: Accumulator) -> None:
-    """As a handler that discards the counts."""
-    with suppress(HalfCountedError):
+    """As a handler that discards the counts; the change that it interrupts has ended with them."""
+    try:
         accumulator.reset()
+    except HalfCountedError as error:
+        raise AssertionError from error
+    assert accumulator.lists == 0
+
+
+def _load(accumulator: Accumulator) -> None:
+    """As a handler that goes back to a saved state."""
+    try:
+        accumulator.adopt(_SAVED)
+    except HalfCountedError as error:
+        raise AssertionError from error
+    assert [repr(accumulator.read(text)) for text in _EACH] == _expected(2)
 
 
 @pytest.mark.parametrize(
     "action",
     [
         *(_raising(KeyboardInterrupt), _raising(MemoryError)),
-        *(_read, _count_and_read, _count_and_read_one, _start_again),
+        *(_read, _count_and_read, _count_and_read_one, _start_again, _load),
     ],
 )
 def test_an_interrupt_at_any_line_leaves_no_wrong_reading(
