@@ -19,7 +19,7 @@ _OURS: Final[tuple[Analysis[Any, Any], ...]] = (EXPERIMENTS, CHANGES, GAPS)
 """In the order of the page."""
 
 _GROUP: Final = "streameval.analyses"
-"""Entry points by which other packages name theirs."""
+"""Group of the entry points by which other packages name their analyses."""
 
 
 def _of_others() -> Iterator[Analysis[Any, Any]]:

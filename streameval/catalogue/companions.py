@@ -73,6 +73,6 @@ def checks_of(metric: Metric) -> dict[str, Metric]:
 
 
 def companions(metric: Metric) -> tuple[Metric, ...]:
-    """All metrics that must be kept to read this one."""
+    """All metrics that must be counted to read this one."""
     below = denominator(metric)
     return (*([] if below is None else [below]), *checks_of(metric).values())

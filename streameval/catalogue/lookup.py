@@ -101,7 +101,7 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[ParameterValue, ...]]] = {
 """Shared parameter -> another one, and its values with which it has an effect."""
 
 _MOST_TEXTS = 4_096
-"""Texts kept parsed; a service may get any number of them from its users."""
+"""Parsed texts in the cache; a service may get any number of them from its users."""
 
 
 @lru_cache(maxsize=_MOST_TEXTS)

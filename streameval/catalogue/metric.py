@@ -269,7 +269,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @property
     def needs_values(self) -> bool:
-        """True if the value of each list must be kept, for example for a median or rounding."""
+        """True if the value of each list must be stored, for example for a median or rounding."""
         ranked = self.definition.reads in ("hits", "lists")
         parameters = self.definition.parameters
         listwise = any(

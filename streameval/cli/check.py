@@ -195,7 +195,7 @@ def _join(options: AttributionOptions) -> str:
 
 
 _MOST_VALUES: Final = 8
-"""Values of an attribute that are listed; of more, only their number is said."""
+"""Most values of an attribute that are listed; of more, only the number is printed."""
 
 
 def _attribute(name: str, attribute: Attribute) -> str:

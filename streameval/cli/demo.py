@@ -305,7 +305,7 @@ def _records(seed: int) -> Iterator[tuple[int, bytes]]:
 def _with_times(
     stream: int, log: Iterable[Impression | SimulatedInteraction | bytes], shift: int
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Each record, later by `shift`, with the newest time in its log so far: it orders writing."""
+    """Records, later by `shift`, each with the newest time of its log, by which it is sent."""
     clock = 0
     for record in log:
         if isinstance(record, Impression | SimulatedInteraction):  # there are no invalid ones

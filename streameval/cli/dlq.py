@@ -30,7 +30,7 @@ from streameval.inference.text_table import TextColumn, TextTable
 from streameval.sources import kinds
 
 SAMPLES: Final = 3
-"""Letters shown for each reason: the last ones."""
+"""Dead letters shown for each reason: the last ones."""
 
 _DEFAULT = "show"
 
@@ -117,7 +117,7 @@ def replay(
     foreign, complete, truncated = set[str](), set[Identity](), dict[Identity, DeadLetter]()
 
     def replayable() -> Iterator[DeadLetter]:
-        """A letter for each record: one that was replayed and rejected again has several."""
+        """One dead letter for each record: one that was rejected twice has several."""
         for dead_letter in dead_letters:
             if dead_letter.partition.topic not in source.logs:
                 foreign.add(dead_letter.partition.topic)
@@ -156,7 +156,7 @@ def replay(
 
 
 def _open(path: Path) -> tuple[Config, str, DeadLetterReader]:
-    """A configuration, where its dead letters are, and the letters."""
+    """A configuration, the topics of its dead letters in words, and their reader."""
     config = load(path)
     options = config.dead_letters
     if not config.source.has_topics:
@@ -171,7 +171,7 @@ def _open(path: Path) -> tuple[Config, str, DeadLetterReader]:
 
 
 class ReasonGroup(msgspec.Struct, kw_only=True):
-    """The letters of one reason."""
+    """The dead letters of one reason."""
 
     reason: str
     stage: str
@@ -248,7 +248,7 @@ _COLUMNS: Final = (
 
 
 def _sample(dead_letter: DeadLetter) -> tuple[str, str]:
-    """The lines about a letter: which one it is, and its beginning."""
+    """The lines about a dead letter: its origin, and the beginning of its record."""
     about = f"  {dead_letter.identity}  {_instant(dead_letter.timestamp_ms)}  {dead_letter.why}"
     if dead_letter.size is not None:
         rest = (

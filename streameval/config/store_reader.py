@@ -147,7 +147,7 @@ class StoreReader:
 
     @staticmethod
     def unread(stored: Sequence[StoredPartition]) -> UnreadPartitions:
-        """Those of these partitions that have no values."""
+        """Partitions of these that have no values."""
         missing = [entry for entry in stored if entry.offset is None]
         if not missing:
             return UnreadPartitions()

@@ -127,7 +127,7 @@ class WindowsOptions(_Table, frozen=True, kw_only=True):
         spans: for example "5m", "1h", "7d": multiples of `pane`, above 2h of an hour. The text as
             written is the name of the window on all surfaces.
         lateness: an event at most this far behind the clock still counts in every window.
-        pane: smallest span kept; divides an hour.
+        pane: smallest span stored; divides an hour.
     """
 
     spans: list[str]

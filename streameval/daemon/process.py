@@ -76,7 +76,7 @@ class Daemon:
         return latest is not None and (latest.health.ready or bool(latest.health.partitions))
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Count until told to stop, then shut down gracefully.
+        """Count until a signal to stop, then shut down gracefully.
 
         `until`: whether to stop; called between batches, several times a second.
 
@@ -110,7 +110,7 @@ _SIGNAL_SECONDS = 0.5
 
 
 class StopSignal:
-    """Tells when to stop: after SIGTERM, SIGINT or SIGHUP, or after a given time."""
+    """Tells when to stop: after SIGTERM, SIGINT or SIGHUP, or after some time."""
 
     def __init__(
         self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic

@@ -81,7 +81,7 @@ class StoredReader(Protocol):
         """Each partition that is stored or should be; `ends`: of each log, as far as known."""
 
     def unread(self, stored: Sequence[StoredPartition]) -> UnreadPartitions:
-        """Those of these partitions that have no values."""
+        """Partitions of these that have no values."""
 
 
 def state_reader(config: Config, state: StateOptions, progress: Callable[[], None]) -> StoredReader:
@@ -146,7 +146,7 @@ class StoreServer:
         self._capture: tuple[Layout, SnapshotCapture] | None = None
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Look at the store again and again until told to stop.
+        """Read the store again and again until a signal to stop.
 
         `until`: whether to stop.
 

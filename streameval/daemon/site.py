@@ -41,7 +41,7 @@ class Site:
         config: of the process.
         environment: of the process; variables of OpenTelemetry are read.
         clock: of the process.
-        supervisor: is told of the start and of each snapshot.
+        supervisor: notified of the start and of each snapshot.
         healthy: whether the loop makes progress; called on several threads.
         visible: the snapshot of page and API, given the latest one; /metrics has the latest.
         name: of the service, for OpenTelemetry.

@@ -231,7 +231,7 @@ _IDLE: Final = {
 
 
 def _named_settings(options: Options) -> dict[Named, Setting]:
-    """The settings that may decide nothing, as they were given."""
+    """The settings that may have no effect, by name."""
     named: dict[Named, Setting] = {
         ("columns", field): column(field, name or "") for field, name in options.columns.items()
     }
@@ -251,7 +251,7 @@ def _named_settings(options: Options) -> dict[Named, Setting]:
 
 
 def idle_notes(options: Options, used: Collection[Named]) -> Iterator[Note]:
-    """A note for each setting that was given and decided nothing.
+    """Notes on the settings of a caller that had no effect.
 
     `used`: those that decided something, when all was read and counted.
     """

@@ -35,13 +35,13 @@ def config_of(
     added: Sequence[str] = (),
     analysis: Analysis[Any, Any] | None = None,
 ) -> Config:
-    """The configuration with which what was given is counted; its files replace the source.
+    """The configuration that counts the inputs of a caller; their files replace its source.
 
     Args:
         call: its inputs; without files, those of the configuration are counted.
         options: of the call.
         added: metrics besides those, which an experiment names.
-        analysis: the one whose table is kept, unchecked: its options may change it; None keeps
+        analysis: the one whose table stays, unchecked: its options may change it; None keeps
             those that a report of values shows.
     """
     named = [*options.metrics, *added]

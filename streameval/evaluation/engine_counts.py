@@ -158,7 +158,7 @@ class EngineCounts:
         return ingest_snapshot(self.ingest, labels=self._labels, now=0.0, join=self._join())
 
     def warning(self) -> str | None:
-        """Also that most interactions do not join."""
+        """Warning of the counts, or that most interactions do not join."""
         join = self._join()
         return self.tally.warning() or (None if join is None else join.warning())
 

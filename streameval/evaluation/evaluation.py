@@ -292,14 +292,14 @@ def _key(row: EvaluationRow) -> str:
 
 
 def title_of(names: Sequence[str]) -> str:
-    """The heading of a file about what was given."""
+    """The heading of a file about the inputs."""
     first, *others = names or ["recommendations"]
     name = PurePath(first).name or first
     return f"{name} and {len(others):,} more" if others else name
 
 
 class NoOptions(TypedDict):
-    """No argument: with it, a misspelt one gets an error that says which there are."""
+    """Type of no argument, so that a misspelt one gets an error that names the arguments."""
 
 
 class ReadingOptions(TypedDict, total=False):

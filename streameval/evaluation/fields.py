@@ -161,7 +161,7 @@ def check_metrics(options: Options) -> list[Metric]:
 
 
 def is_provided(name: str, options: Options) -> bool:
-    """True if a caller gave an input."""
+    """True if a caller provided an input."""
     if name.startswith(ATTRIBUTES):
         return name.removeprefix(ATTRIBUTES) in options.inputs.get("attributes", ())
     return name in options.inputs

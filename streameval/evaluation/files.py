@@ -231,7 +231,7 @@ class TablePart(NamedTuple):
 
 
 def form_of(path: str, options: Options) -> Form:
-    """The form of a file: what was given, else what its name tells; text otherwise."""
+    """The form of a file: the requested one, else that of its name; text otherwise."""
     if options.form not in (None, "table"):
         return options.form
     suffix = suffix_of(path)
@@ -363,7 +363,7 @@ def _parquet_blocks(part: TablePart, columns_read: _ColumnsOf) -> Iterator[RowBl
 
 
 def _rows_at_once(group: Any) -> int:
-    """So many rows of a row group that they have no more than `_VALUES` values in a column."""
+    """Number of rows of a row group with at most `_VALUES` values in a column."""
     values: int = max((group.column(at).num_values for at in range(group.num_columns)), default=0)
     rows: int = group.num_rows
     return max(1, min(ROWS, _VALUES * rows // max(1, values)))

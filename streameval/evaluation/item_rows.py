@@ -135,14 +135,14 @@ class PairSide(NamedTuple):
     labels: LabelRows | None = None
 
     def take(self, rows: IntArray) -> PairSide:
-        """These rows, in this order."""
+        """Select rows, in this order."""
         numbers: tuple[Any, ...] = (self.values, self.times, self.ranks)
         values, times, ranks = (None if of is None else of[rows] for of in numbers)
         users, items = (ids.take(arrow().array(rows)) for ids in (self.users, self.items))
         return PairSide(self.path, users, items, values, times, ranks, self.by_rank)
 
     def in_single(self) -> PairSide:
-        """These rows with scores as 32-bit floats, which may make some equal."""
+        """The rows with scores as 32-bit floats, which may make some equal."""
         if self.values is None:
             return self
         with np.errstate(over="ignore"):

@@ -76,11 +76,11 @@ class ListColumn:
         kind: what the entries are.
         separator: between entries of lists that are text; None for "|" if the column has one,
             otherwise white space.
-        explicit: whether it was given for this column, so that its cells are not questioned.
+        explicit: whether a caller named it for this column, so that its cells are not checked.
 
     Attributes:
         has_bars: whether any cell so far has a "|", which then separates.
-        has_separator: whether the separator that was given decided about any cell so far.
+        has_separator: whether the separator of the caller decided about any cell so far.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class PartialsReader:
             be of spans that fit into its panes where it has windows.
 
     Attributes:
-        config: as given.
+        config: the configuration of the caller.
         ingest: the counts.
         problem: why the folder cannot be listed, in a sentence; None if it was.
     """

@@ -1,4 +1,4 @@
-"""Counts what was given, and tells what was counted: readings, slices, and warnings."""
+"""Counts the inputs of a caller: readings, slices, and warnings."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def _dump_parts(
 
 
 def count(setup: Setup, around: Surroundings) -> FileCounts:
-    """Count what was given; notes every warning about the events.
+    """Count the inputs of a caller; notes every warning about the events.
 
     Raises:
         UsageError: the events cannot be read as they are.
@@ -347,7 +347,7 @@ def _used_by_metrics(setup: Setup) -> set[Named]:
 
 
 def note_idle(around: Surroundings, counted: FileCounts) -> None:
-    """Note each setting that was given and decided nothing."""
+    """Note each setting of the caller that had no effect."""
     for note in idle_notes(counted.setup.options, counted.used):
         around.note(note)
 

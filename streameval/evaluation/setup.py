@@ -189,7 +189,7 @@ class Setup(NamedTuple):
         ]
 
     def open(self) -> EventSource:
-        """The events of what was given."""
+        """The events of the inputs."""
         call, options, fields, every = self.call, self.options, self.fields, self.every
         columns = frozenset[str]().union(*(metric.columns for metric in self.metrics))
         of_users = bool(call.is_pair and self.labels)
@@ -250,7 +250,7 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
 def fields_of_call(
     base: EventFields, call: CallInputs, options: Options, labels: Sequence[str]
 ) -> EventFields:
-    """The fields of an event of what was given; see `event_fields`."""
+    """The fields of an event of the inputs; see `event_fields`."""
     if call.kind != "joined":
         return event_fields(base, call, options, labels)
     rest = {name: of for name, of in options.columns.items() if name not in FIELDS_OF_JOINS}

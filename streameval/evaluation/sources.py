@@ -125,7 +125,7 @@ class HasMapping(Protocol):
     """A run or qrels of ranx."""
 
     def to_dict(self) -> Any:
-        """Its mapping of users."""
+        """The mapping of users."""
 
 
 class HasDlpack(Protocol):
@@ -475,7 +475,7 @@ class Lines:
         ids: kind of their ids; None if the first id decides.
         parts: what several processes may count apart from each other.
         sizes: of each part, bytes; None if one process must count them all.
-        notes: warnings about what was given.
+        notes: warnings about the inputs.
         outcomes: of the rows of a join so far; empty if nothing is joined.
         used: the settings that have decided something so far.
     """

@@ -62,7 +62,7 @@ def page_of(
 
 
 def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
-    """One for each reading: metric, labels, value (None if undefined) and count.
+    """Records, one for each reading: metric, labels, value (None if undefined) and count.
 
     `start` of the span, `window` and `since` (the value is complete from then on) are present only
     if there are any; `estimated`, `low` and `high` only for inexact values, None without bounds.

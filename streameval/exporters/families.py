@@ -165,7 +165,7 @@ class MetricSamples(NamedTuple):
     lists: Mapping[str, list[Sample]]
 
     def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
-        """Labels of a sample: of its slice, its metric and, if given, its window."""
+        """Labels of a sample: of its slice, its metric and its window, if any."""
         labels = {**dict(zip(self.names, values, strict=True)), **self.metric_labels}
         if window is not None:
             labels["window"] = window

@@ -53,7 +53,7 @@ ESTIMATE_WARNING: Final = (
     "probabilities, every item of the policy could be shown, and users react alike whoever chose "
     "the item. It does not replace an A/B test."
 )
-"""What must be said wherever such an estimate is shown."""
+"""The warning beside every such estimate."""
 
 
 def has_estimates(metrics: Iterable[Metric]) -> bool:

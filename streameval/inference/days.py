@@ -159,7 +159,7 @@ class TimeZoneError(MetricError):
     """There is no such time zone, or no data of time zones.
 
     Attributes:
-        time_zone: as it was given.
+        time_zone: the argument.
         problem: why it is invalid, and what to do; without the name of the setting.
     """
 
@@ -255,7 +255,7 @@ def number_of_day(day: date) -> int:
 
 
 def require_day(name: str, day: object) -> int:
-    """The number of a day that was given as an argument; raises a MetricError if it is not a day.
+    """The number of a day that is an argument; raises a MetricError if it is not a day.
 
     Example:
         >>> require_day("since", date(1970, 1, 2))

@@ -63,23 +63,23 @@ class _RemainingGains:
         self._taken: Counter[str] = Counter()
 
     def of(self, item: Id) -> float:
-        """The worth of an item."""
+        """The gain of an item."""
         return math.fsum((1.0 - self._alpha) ** self._taken[kind] for kind in self._kinds[item])
 
     def take(self, item: Id) -> float:
-        """The worth of an item, which is taken."""
+        """Take an item, and return its gain."""
         gain = self.of(item)
         self._taken.update(self._kinds[item])
         return gain
 
 
 def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> Iterator[float]:
-    """The worth of the items in the greedy order, up to rank k."""
+    """The gains of the items in the greedy order, up to rank k."""
     remaining, order = (
         _RemainingGains(kinds, alpha),
         {item: -n for n, item in enumerate(sorted(kinds))},
     )
-    # Items of the same kinds are worth the same: of each group only the largest id can be next.
+    # Items of the same kinds have the same gain: of each group only the largest id can be next.
     groups = defaultdict[tuple[str, ...], list[Id]](list)
     for item in order:
         groups[tuple(sorted(kinds[item]))].append(item)
@@ -90,7 +90,7 @@ def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> It
     queue = [entry(items) for items in groups.values()]
     heapify(queue)
     for _ in range(len(kinds) if k is None else min(k, len(kinds))):
-        # No item becomes worth more, so that the first is best as soon as it is up to date.
+        # No gain grows, so that the first is best as soon as it is up to date.
         while (first := entry(queue[0][2]))[0] != queue[0][0]:
             heapreplace(queue, first)
         yield remaining.take(first[2].pop())

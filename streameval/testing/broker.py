@@ -134,7 +134,7 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """Its process id, which is also its process group; None while it does not run."""
+        """Process id of the broker, which is also its process group; None while it does not run."""
         running = self._process is not None and self._process.poll() is None
         return self._process.pid if self._process is not None and running else None
 

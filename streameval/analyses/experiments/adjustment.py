@@ -330,7 +330,7 @@ class _ArmUsers(NamedTuple):
 
 
 def _arm_of(audience: Audience, before: HashArray, groups: int) -> _ArmUsers:
-    """`before`: hashes of those who came before, ascending."""
+    """Users of an arm. `before`: hashes of those who came before, ascending."""
     row = np.searchsorted(before, audience.hashes)
     came_before = row < before.size
     came_before[came_before] = before[row[came_before]] == audience.hashes[came_before]
@@ -339,7 +339,7 @@ def _arm_of(audience: Audience, before: HashArray, groups: int) -> _ArmUsers:
 
 
 def _sums_of(arm: _ArmUsers, column: FloatArray, rows: IntArray, groups: int) -> GroupSums:
-    """A column over the users of each row and user group; 0 for who did not come before."""
+    """A column over the users of each row and user group; 0 for those who did not come before."""
     distinct_rows = distinct(rows)
     code = np.searchsorted(distinct_rows, rows) * groups + arm.group
     size = distinct_rows.size * groups

@@ -98,7 +98,7 @@ def percentile_metrics(texts: Iterable[str]) -> list[Metric]:
 
 
 def without_cap(metric: Metric) -> Metric:
-    """The metric whose values of lists are kept, and not capped.
+    """The metric whose values of lists are counted without the cap.
 
     Example:
         >>> without_cap(parse("value_per_list(cap=p99.5,type=sale)@10")).text
@@ -231,7 +231,7 @@ class RequestedNames(NamedTuple):
 
     Attributes:
         counted: name of a metric -> the text that is counted.
-        names: text that is counted -> the names that were asked for.
+        names: text that is counted -> the requested names.
     """
 
     counted: Mapping[str, str]
@@ -270,7 +270,7 @@ class RequestedNames(NamedTuple):
         return dict(zip(self.texts(data), data.values(), strict=True))
 
     def metrics(self, metrics: Iterable[Metric]) -> list[Metric]:
-        """The metrics that were counted, by the names that were asked for."""
+        """The metrics that were counted, by the requested names."""
         return [
             metric if name == metric.text else msgspec.structs.replace(metric, text=name)
             for metric in metrics

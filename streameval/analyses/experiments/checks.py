@@ -247,7 +247,7 @@ def _distrust_reasons(checks: Checks) -> Iterator[str]:
 
 
 def unlabelled_note(checks: Checks) -> Iterator[str]:
-    """That lists without a variant are more frequent in some variant, unless that is a trouble."""
+    """Note that lists without a variant are more frequent in some variant, unless a check fails."""
     if checks.unlabelled_evidence >= MUCH and not _loses_labels(checks):
         yield f"{_unlabelled_users(checks)}: these lists are left out"
 

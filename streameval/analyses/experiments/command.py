@@ -369,7 +369,7 @@ def _record(row: Compared) -> dict[str, Any]:
 
 
 def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
-    """One for each comparison; failed checks go to standard error."""
+    """Records, one for each comparison; failed checks go to standard error."""
     for reason in result.report.checks.trouble:
         report(f"do not trust this: {reason}.")
     yield from map(_record, (*result.report.rows, *result.report.segments))

@@ -101,7 +101,7 @@ class ExperimentOptions(NamedTuple):
     against: str | None = None
 
     def planned_look(self, request: Request) -> PlannedLook | None:
-        """This look of those planned; None if they are not.
+        """Number of this look among the planned ones; None if no looks are planned.
 
         Raises:
             InputError: it is none of them, or they cannot be planned.
@@ -209,7 +209,7 @@ class ArmCounts(NamedTuple):
         left_out: metric -> reason why it is not compared.
         is_doubtful: whether most records with interactions are invalid.
         segments: value of the field `by` or `within` -> variants.
-        before: what users did in the days before the experiment; None if it is not kept.
+        before: what users did in the days before the experiment; None if it is not stored.
     """
 
     experiment: Experiment
@@ -222,7 +222,7 @@ class ArmCounts(NamedTuple):
     before: Before | None = None
 
     def rename(self, named: RequestedNames, requested: Mapping[str, Any]) -> ArmCounts:
-        """The counts with the names that were asked for.
+        """The counts with the requested names.
 
         `requested`: the fields of the experiment, which may have metrics by percentile.
         """
@@ -480,7 +480,7 @@ class CompareResult(NamedTuple):
 def compare_variants(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> CompareResult:
-    """Count the variants, models or policies and compare them; notes every doubt about the events.
+    """Count and compare the variants, models or policies; notes all warnings about the events.
 
     Raises:
         UsageError: the request contradicts itself, or names what is not there.

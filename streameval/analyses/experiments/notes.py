@@ -115,7 +115,7 @@ def _no_adjustment_text(reason: str) -> str:
 
 
 def short_week(days: IntArray) -> Iterator[str]:
-    """That the days do not have every weekday.
+    """Note that the days do not have every weekday.
 
     Example:
         >>> list(short_week(np.arange(20_513, 20_517)))
@@ -128,7 +128,7 @@ def short_week(days: IntArray) -> Iterator[str]:
 
 
 def dominant_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterator[str]:
-    """That one user bucket has much of the variance of a comparison.
+    """Note that one user bucket has much of the variance of a comparison.
 
     `users`: number of users of each variant, control first.
     """
@@ -163,7 +163,7 @@ def _or_per_user(text: str) -> str:
 
 
 def unlike_segments(pairs: Sequence[UnlikeLifts]) -> Iterator[str]:
-    """That the lifts of segments differ, so that the lift of all users is of none of them."""
+    """Note that the lifts of segments differ, so that the lift of all users is of none of them."""
     for pair in pairs:
         (lowest, low), (highest, high) = pair.lowest, pair.highest
         yield (
@@ -182,7 +182,7 @@ class NewestDay(NamedTuple):
 
 
 def lift_shift(newest: NewestDay, names: tuple[str, str, str], settings: Settings) -> Iterator[str]:
-    """That the lift of the newest day differs from that of all days before.
+    """Note that the lift of the newest day differs from that of all days before.
 
     The jackknife is of both lifts at once, as the same users come again.
 
@@ -213,7 +213,7 @@ def unlike_lengths(
     metrics: Sequence[tuple[Metric, float]],
     read: Sequence[str],
 ) -> Iterator[str]:
-    """That lists of a variant are longer or shorter, and which metrics that matters for.
+    """Note that lists of a variant are longer or shorter, and which metrics depend on it.
 
     `lengths`: the items of a list, compared. `metrics`: each with the items that it reads of a list
     of the variant by those of control's. `read`: metrics to read instead.

@@ -45,7 +45,7 @@ class Cohorts(NamedTuple):
         days: the first and the last day; None: without an end.
         hashes: of the users, ascending; shape (users,).
         came: first day of each since then, since the epoch.
-        threshold: all users with a smaller hash are here; 2^64 if all are.
+        threshold: all users with a smaller hash are included; 2^64 if all are.
         lists: number of their lists, and of those without a user.
         totals: text of a metric -> its sums by user.
     """
@@ -91,7 +91,7 @@ class Cohorts(NamedTuple):
         return self._replace(totals={**self.totals, **other.totals})
 
     def among(self, audience: Audience) -> Audience:
-        """These users in place of those of an audience, with their first day since `since`."""
+        """An audience of these users, with their first day since `since`."""
         return audience._replace(
             hashes=self.hashes, first=self.came, last=self.came, threshold=self.threshold
         )

@@ -133,7 +133,7 @@ def _cohorts(family: SliceTable, cells: Sequence[int]) -> Cohorts | None:
 
 
 def _audiences(family: SliceTable, *names: str | None) -> dict[Labels, Audience]:
-    """Values of labels -> the users of their slices together; empty if users are not kept."""
+    """Values of labels -> the users of their slices together; empty if users are not stored."""
     groups, sample = groups_of(family.table), distinct_users(family.table)
     if groups is None or sample is None:
         return {}

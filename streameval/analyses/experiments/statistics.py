@@ -113,7 +113,7 @@ class Variant(NamedTuple):
 
     Attributes:
         sums: group sums of each comparable metric, by its text.
-        activity: its lists and clicks; None if they are not kept.
+        activity: its lists and clicks; None if they are not stored.
         objections: text of a metric -> why not to judge it.
         values: exact value of each metric over all its lists; sums by group are rounded.
         means: sums of the users' means by user group, of each metric that is a mean over users.
@@ -144,7 +144,7 @@ class Variant(NamedTuple):
             for name, sum_ in self.sums.items()
         }
         audience = self.audience.since(first).until(last)
-        # The users' means are not kept by day.
+        # The users' means are not stored by day.
         means = {} if audience.days.size < self.audience.days.size else self.means
         activity = None if self.activity is None else self.activity.until(last)
         strata = {value: variant.during(experiment) for value, variant in self.strata.items()}
@@ -579,7 +579,7 @@ class _Comparisons:
                 yield f"{metric.text} is not compared: it was not counted by {segment}"
 
     def lift_shifts(self, metrics: Sequence[Judged]) -> Iterator[str]:
-        """That the lift of the newest day is not that of the days before.
+        """Note that the lift of the newest day is not that of the days before.
 
         Not on a ramp, where users of a day have come for unlike times.
         """

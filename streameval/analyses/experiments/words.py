@@ -121,7 +121,7 @@ def _are(metrics: Sequence[str], what: str) -> str:
 
 
 def _guardrails_text(decision: VariantDecision) -> str:
-    """That all guardrails are kept; empty without any."""
+    """Sentence that all guardrails are kept; empty without any."""
     match len(decision.kept):
         case 0:
             return ""
@@ -362,7 +362,7 @@ def _sentence(row: Compared, control: str) -> str:
 
 
 def without_value(row: Compared, control: str) -> str:
-    """That the values of an arm are all 0, in a row that has what was expected."""
+    """Sentence that the values of an arm are all 0, for a row with an expected value."""
     lost, expected = control if (row.control or 0.0) <= 0 else row.variant, row.expected or 0.0
     return (
         f"{row.metric} of {lost} is 0, where {figure(expected)} was expected: check that its "

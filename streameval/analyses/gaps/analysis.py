@@ -106,7 +106,7 @@ GapsReport: TypeAlias = tuple[GapSeries, ...]
 
 
 class GapReader:
-    """Reads the gaps of every window; those of tables that have not changed are kept."""
+    """Reads the gaps of every window; those of tables that have not changed are cached."""
 
     def __init__(
         self, options: Sequence[GapOptions], intervals: Intervals, labels: Sequence[str]

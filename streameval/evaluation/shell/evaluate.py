@@ -110,7 +110,7 @@ def evaluate(
 
 
 def _write_partials(read: ReadOptions, values: Mapping[str, object], format: ReportFormat) -> None:  # noqa: A002  as the option
-    """Write the readings of rows of partials, whose metrics, labels and spans are theirs."""
+    """Write the readings of rows of partials, with the metrics, labels and spans of the rows."""
     (path,) = read.paths
     for name, value in values.items():
         if name in ("metrics", "inputs"):

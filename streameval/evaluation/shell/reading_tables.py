@@ -61,7 +61,7 @@ def _label_names(spans: Iterable[SpanReadings]) -> list[str]:
 
 
 def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
-    """One for each reading: metric, each label, value (None if undefined) and count.
+    """Rows, one for each reading: metric, each label, value (None if undefined) and count.
 
     The span's start comes first, and the window before the value, if there are any; estimated,
     low and high come last, if any value is inexact, then the bounds of intervals.
@@ -112,7 +112,7 @@ def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
 
     More than four slices get a row each. With windows, the columns are the windows. Each segment
     has its own table. An undefined value is a dash. Below are other names, where peers count
-    otherwise, and what must be said of estimates, a line each.
+    otherwise, and the warning about estimates, a line each.
     """
     splits = divisions(snapshot)
     if not splits:

@@ -103,7 +103,7 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
 
 
 def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
-    """Those that follow from panes; before and after them what was seen, if there is a value."""
+    """Points from panes, and before and after them the observed values, if there are any."""
     past, panes = snapshot.past, list[Point]()
     family = past.families[entry.family] if entry.family < len(past.families) else None
     if family is not None and entry.metric.text in family.means and past.clock is not None:

@@ -35,7 +35,7 @@ _RENDERINGS: Final = 2
 MOST_REQUESTS: Final = 64
 """Requests for the page and the API that may run or wait at once; others get a 503."""
 _MOST: Final = 200
-"""Documents kept of one snapshot: addresses can name more selections than fit in memory."""
+"""Documents cached of one snapshot: addresses can name more selections than fit in memory."""
 _OLD: Final = 10
 """Seconds after which the page tells the age of its snapshot."""
 
@@ -94,7 +94,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 Handler: TypeAlias = Callable[..., Response]
-"""Answers a request and, if they are given, what its parameters choose."""
+"""Answers a request, with the parameters that it has."""
 
 Answer: TypeAlias = Callable[..., object]
 """The content of a document: of a snapshot, its state, and what the parameters choose."""
