@@ -27,7 +27,7 @@ from streameval.evaluation.shell.exits import (
     out_of_memory,
     status_of,
 )
-from streameval.evaluation.shell.flags import with_fields
+from streameval.evaluation.shell.flags import with_struct_options
 from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.previews import describe_traceback
 
@@ -82,7 +82,7 @@ class WebFlags(msgspec.Struct, frozen=True, kw_only=True):
         return settings
 
 
-@with_fields
+@with_struct_options
 def run(config: ConfigPath, *, web: WebFlags) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
 

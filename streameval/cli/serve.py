@@ -12,7 +12,7 @@ from streameval.config.tables import StateOptions
 from streameval.daemon.serving import StoreServer, state_reader
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.evaluation.partials_reader import PartialsReader
-from streameval.evaluation.shell.flags import with_fields
+from streameval.evaluation.shell.flags import with_struct_options
 from streameval.events.errors import ConfigError
 from streameval.sources.kinds import partials_in
 
@@ -20,7 +20,7 @@ _LOOK: Final = 10.0
 """Twice the seconds between two listings of a folder of partials."""
 
 
-@with_fields
+@with_struct_options
 def serve(config: ConfigPath, *, web: WebFlags) -> None:
     """Serve the values that replicas or engines have stored, and count nothing.
 

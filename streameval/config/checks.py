@@ -12,7 +12,7 @@ from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, encoding_problems
-from streameval.engine.analysis import Problem, configured
+from streameval.engine.analysis import KeyProblem, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import duration_of
 from streameval.events.errors import (
@@ -46,7 +46,7 @@ def check_config(path: str, config: Config) -> Config:
     Raises:
         ConfigError: all problems; of each key those that the first check finds.
     """
-    problems: list[Problem] = []
+    problems: list[KeyProblem] = []
     for check in _CHECKS:
         reported = {key for key, _ in problems}
         try:
@@ -61,7 +61,7 @@ def check_config(path: str, config: Config) -> Config:
     return config
 
 
-def metric_problems(config: Config) -> Iterator[Problem]:
+def metric_problems(config: Config) -> Iterator[KeyProblem]:
     """No metric, an unknown metric, the same metric twice, or two with one name in Prometheus."""
     if not config.metrics and not config.metric:
         yield "metrics", 'no metric is configured; add some, for example metrics = ["ndcg@10"].'
@@ -96,13 +96,13 @@ def _texts_by_key(config: Config) -> dict[str, str]:
     return texts | {f"metric[{index}]": options.name for index, options in enumerate(config.metric)}
 
 
-def analysis_problems(config: Config) -> Iterator[Problem]:
+def analysis_problems(config: Config) -> Iterator[KeyProblem]:
     """Problems in the tables of analyses, as each analysis finds them."""
     for analysis, settings in configured(config):
         yield from analysis.check(settings, config.counted_setup())
 
 
-def extent_problems(config: Config) -> Iterator[Problem]:
+def extent_problems(config: Config) -> Iterator[KeyProblem]:
     """A [[metric]] with windows, labels or segments that are not configured."""
     windows = [] if config.windows is None else config.windows.spans
     spans = {duration_of(text) for text in windows}
@@ -119,7 +119,7 @@ def extent_problems(config: Config) -> Iterator[Problem]:
                     yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
 
 
-def input_problems(config: Config) -> Iterator[Problem]:
+def input_problems(config: Config) -> Iterator[KeyProblem]:
     """An unreadable catalogue; metrics without the catalogue, file or ranks that they need."""
     try:
         items = config.items()
@@ -145,7 +145,7 @@ def input_problems(config: Config) -> Iterator[Problem]:
         yield key_of.get(getattr(error, "metric", ""), "metrics"), _key_problem(error)
 
 
-def _attribute_problems(config: Config) -> Iterator[Problem]:
+def _attribute_problems(config: Config) -> Iterator[KeyProblem]:
     """Attributes with a name that no metric can have, and tiers without popularity."""
     for name, options in config.attributes.items():
         try:
@@ -174,7 +174,7 @@ def _key_problem(error: MetricError) -> str:
     return str(error)
 
 
-def label_problems(config: Config) -> Iterator[Problem]:
+def label_problems(config: Config) -> Iterator[KeyProblem]:
     """Labels and segments that are repeated or have invalid names."""
     named = [
         (f"{table}[{index}]", name)
@@ -222,7 +222,7 @@ def _label_name_problem(name: str) -> str | None:
     return None
 
 
-def mapping_problems(config: Config) -> Iterator[Problem]:
+def mapping_problems(config: Config) -> Iterator[KeyProblem]:
     """Names in [event.labels] and label_values that are neither labels nor segments."""
     allowed = "`labels` and `segments`" if config.segments else "`labels`"
     for table, mapping in (
@@ -234,7 +234,7 @@ def mapping_problems(config: Config) -> Iterator[Problem]:
                 yield f"{table}.{name}", problem
 
 
-def time_problems(config: Config) -> Iterator[Problem]:
+def time_problems(config: Config) -> Iterator[KeyProblem]:
     """Fields that contradict each other; windows or deduplication without event time."""
     event = config.event
     if event.time is not None and event.time_unit is None:
@@ -255,7 +255,7 @@ def time_problems(config: Config) -> Iterator[Problem]:
                 yield f"event.{name}", problem
 
 
-def source_problems(config: Config) -> Iterator[Problem]:
+def source_problems(config: Config) -> Iterator[KeyProblem]:
     """A member without [state]; a topic of dead letters that is read, or without Kafka."""
     for key, problem in config.source.problems(stateful=config.state is not None):
         yield f"source.{key}", problem
@@ -271,7 +271,7 @@ def source_problems(config: Config) -> Iterator[Problem]:
         yield "dead_letters.topic", problem
 
 
-def format_problems(config: Config) -> Iterator[Problem]:
+def format_problems(config: Config) -> Iterator[KeyProblem]:
     """Formats of sources other than Kafka; schemas without a registry, and the reverse."""
     streams = {"event": config.event.encoding}
     for index, stream in enumerate(config.attribution.interactions if config.attribution else ()):
@@ -291,7 +291,7 @@ def format_problems(config: Config) -> Iterator[Problem]:
         yield "registry", problem
 
 
-def attribution_problems(config: Config) -> Iterator[Problem]:
+def attribution_problems(config: Config) -> Iterator[KeyProblem]:
     """Streams that are not read, or not joined; missing fields that a join needs."""
     options, source, event = config.attribution, config.source, config.event
     if options is None:
@@ -332,7 +332,7 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
             yield f"attribution.interactions[{index}].{error.key}", error.problem
 
 
-_CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
+_CHECKS: tuple[Callable[[Config], Iterator[KeyProblem]], ...] = (
     metric_problems,
     label_problems,
     mapping_problems,

@@ -28,7 +28,7 @@ R = TypeVar("R")
 """Report: the type that its reader returns."""
 R_co = TypeVar("R_co", covariant=True)
 
-Problem: TypeAlias = tuple[str, str]
+KeyProblem: TypeAlias = tuple[str, str]
 """A dotted key of the configuration, and the problem with it."""
 
 
@@ -232,7 +232,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     table: str
     settings: type[S]
     describes: str
-    check: Callable[[S, CountedSetup], Iterator[Problem]]
+    check: Callable[[S, CountedSetup], Iterator[KeyProblem]]
     reader: Callable[[S, ReaderContext], Reader[R] | None]
     gauges: Callable[[R], Iterable[Gauge]]
     section: Callable[[R], str]

@@ -230,7 +230,7 @@ def divide(
     return [JoinBucket(number, by_bucket[number]) for number in sorted(by_bucket)]
 
 
-def open_bucket(bucket: JoinBucket, streams: Sequence[Stream]) -> tuple[Any, Sequence[Stream]]:
+def rows_of_bucket(bucket: JoinBucket, streams: Sequence[Stream]) -> tuple[Any, Sequence[Stream]]:
     """The rows of a bucket: impressions, and the streams of interactions."""
     impressions, *reported = [
         None if side is None else arrow().ipc.open_stream(side).read_all() for side in bucket.sides

@@ -45,9 +45,9 @@ from streameval.evaluation.joins import (
     StreamTables,
     divide,
     empty_lists,
-    open_bucket,
     read_impressions,
     read_interactions,
+    rows_of_bucket,
 )
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.score_matrix import are_scores, in_single, scored_columns
@@ -608,7 +608,7 @@ class JoinSource:
     def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The lists of a part."""
         is_bucket = isinstance(part, JoinBucket)
-        impressions, streams = open_bucket(part, self._streams) if is_bucket else part
+        impressions, streams = rows_of_bucket(part, self._streams) if is_bucket else part
         joined = join_streams(impressions, streams, self._rule)
         rows = [0 if stream.table is None else stream.table.num_rows for stream in streams]
         ends = np.cumsum(rows).tolist()

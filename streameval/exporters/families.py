@@ -115,7 +115,7 @@ def _interval_families(value: str) -> Iterator[tuple[str, FamilyKind, str]]:
     yield "_window_high", "gauge", f"Upper{_END.format(name=value)}"
 
 
-CounterKey: TypeAlias = tuple[str, tuple[str, ...], str]
+ExportedKey: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text: the same after a restart."""
 
 FIRST_EXPOSURE: Final = 60.0
@@ -255,7 +255,7 @@ class MetricFamilies:
     def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
         self._clock = clock
         self._first_exposure = first_exposure
-        self._exported: dict[CounterKey, _Exported] = {}
+        self._exported: dict[ExportedKey, _Exported] = {}
         self._next_rise = math.inf
 
     @property
@@ -299,7 +299,7 @@ class MetricFamilies:
         return families.families
 
     def _scrape(
-        self, key: CounterKey, value: CounterValue, resets: Resets, now: float
+        self, key: ExportedKey, value: CounterValue, resets: Resets, now: float
     ) -> CounterValue:
         """The exported values of a counter with this total and count; a new one is 0 at first."""
         exported = self._exported.setdefault(key, _Exported())
@@ -318,7 +318,7 @@ class MetricFamilies:
 class _Counter(NamedTuple):
     """A pair of counters in a snapshot, and its current value; None if undefined."""
 
-    key: CounterKey
+    key: ExportedKey
     family: int
     metric: Metric
     now: CounterValue | None

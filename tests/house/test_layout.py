@@ -96,8 +96,9 @@ def test_every_suppression_has_a_rule_and_a_reason() -> None:
     assert bare == []
 
 
-def test_no_class_name_stands_twice_in_the_package() -> None:
-    assert _twice(r"^ *class (\w+)") == {}
+@pytest.mark.parametrize("declaration", [r"^ *class (\w+)", r"^([A-Z]\w+)(?:: .*)? = "])
+def test_no_class_alias_or_constant_stands_twice_in_the_package(declaration: str) -> None:
+    assert _twice(declaration) == {}
 
 
 def _twice(declaration: str) -> dict[str, list[Path]]:
@@ -122,8 +123,6 @@ _ROLES = {
     *("match", "match_codes", "monitoring", "reader", "section"),
     # Each kind of statistic has its specifications, their names, and its readings.
     *("names", "read", "specs"),
-    # Cells of a table are joined, and impressions with their interactions.
-    "joined",
     # What a source can do, asked by its kind.
     *("newest_records", "probe", "rights"),
 }

@@ -42,7 +42,12 @@ from streameval.engine.windows.times import Windowing
 from streameval.evaluation.arguments import as_usage_error, no_events
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, explicit_options, setup_of
-from streameval.evaluation.shell.flags import OutputFormat, ReadOptions, day_option, with_fields
+from streameval.evaluation.shell.flags import (
+    OutputFormat,
+    ReadOptions,
+    day_option,
+    with_struct_options,
+)
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
@@ -130,7 +135,7 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = []
 
 
-@with_fields
+@with_struct_options
 def changes(
     *,
     read: ReadOptions,

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from streameval.engine.analysis import CountedSetup, Problem
+from streameval.engine.analysis import CountedSetup, KeyProblem
 from streameval.events.errors import ConfigError
 from streameval.events.problems import check_types
 from streameval.events.spelling import suggestion, unknown_name_problem
@@ -113,7 +113,7 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise ConfigError(where, "accepted", f"{problem}.")
 
 
-def change_problems(changes: ChangeSettings, stored: CountedSetup) -> Iterator[Problem]:
+def change_problems(changes: ChangeSettings, stored: CountedSetup) -> Iterator[KeyProblem]:
     """Changes without intervals or event time, or of what is not counted."""
     if stored.intervals is None:
         yield "changes", "changes need intervals; add intervals = { confidence = 0.95 }."

@@ -48,7 +48,7 @@ from streameval.evaluation.shell.flags import (
     day_option,
     events_of_command,
     files_of_command,
-    with_fields,
+    with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
@@ -206,7 +206,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@with_fields
+@with_struct_options
 def compare(
     *,
     read: ReadOptions,

@@ -342,13 +342,13 @@ def compare_accumulators(
     if objections:
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
         bounded = replace(comparison, **bounds, evidence=1.0, p_value=1.0)
-        return distrust(bounded, objections[0])
+        return withhold_verdict(bounded, objections[0])
     if lack_ids(audiences):
         return replace(comparison, verdict=Verdict.DO_NOT_TRUST)
     return comparison
 
 
-def distrust(comparison: Comparison, objection: Objection) -> Comparison:
+def withhold_verdict(comparison: Comparison, objection: Objection) -> Comparison:
     """The comparison without a verdict, for this reason."""
     return replace(
         comparison,

@@ -28,7 +28,7 @@ from streameval.evaluation.shell.flags import (
     IntervalOptions,
     OutputFormat,
     ReadOptions,
-    with_fields,
+    with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, restore_states, selected_metrics
@@ -57,7 +57,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = "80%"
 
 
-@with_fields
+@with_struct_options
 def plan(
     *,
     read: ReadOptions,

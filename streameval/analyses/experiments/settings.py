@@ -19,7 +19,7 @@ from streameval.accumulator.kinds.experiment import (
 )
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import CountedFamily, CountedSetup, Expected, Problem
+from streameval.engine.analysis import CountedFamily, CountedSetup, Expected, KeyProblem
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import NOT_VALUES
 from streameval.events.errors import ConfigError
@@ -229,7 +229,7 @@ def judged_metric(metric: Metric) -> Judged:
     return Judged(metric.text, metric.definition.higher_is_better, counted)
 
 
-def experiment_problems(experiment: Experiment, stored: CountedSetup) -> Iterator[Problem]:
+def experiment_problems(experiment: Experiment, stored: CountedSetup) -> Iterator[KeyProblem]:
     """An experiment without intervals, with an unknown label, or that contradicts itself."""
     if stored.intervals is None:
         yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."

@@ -35,9 +35,9 @@ from streameval.analyses.experiments.comparison import (
     Settings,
     by_cell,
     contrast_of,
-    distrust,
     judge,
     on_common_days,
+    withhold_verdict,
 )
 from streameval.analyses.experiments.course import (
     Course,
@@ -631,7 +631,7 @@ class _Comparisons:
         contrast = raw if raw is None or covariates is None else covariates.adjust(raw)
         comparison = judge(contrast, settings)
         if objection is not None:
-            comparison = distrust(comparison, objection)
+            comparison = withhold_verdict(comparison, objection)
         limit = self._experiment.guardrails.get(metric.text)
         guardrail, within_limit = None, None
         if limit is not None:

@@ -22,8 +22,8 @@ from streameval.engine.analysis import (
     Analysis,
     CountedSetup,
     Gauge,
+    KeyProblem,
     Moment,
-    Problem,
     ReaderContext,
     WindowCounts,
 )
@@ -55,7 +55,7 @@ class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     at_most: float | None = None
 
 
-def gap_problems(gaps: Sequence[GapOptions], stored: CountedSetup) -> Iterator[Problem]:
+def gap_problems(gaps: Sequence[GapOptions], stored: CountedSetup) -> Iterator[KeyProblem]:
     """A gap without intervals, by an unknown label, without a mean to compare, or twice."""
     if stored.intervals is None:
         yield "gap", "a gap needs intervals; add intervals = { confidence = 0.95 }."

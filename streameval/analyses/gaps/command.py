@@ -25,7 +25,7 @@ from streameval.evaluation.shell.flags import (
     PairOptions,
     ReadOptions,
     events_of_command,
-    with_fields,
+    with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import (
@@ -40,7 +40,7 @@ from streameval.inference.text_table import TextTable
 from streameval.statistics.intervals import Intervals, Method
 
 
-@with_fields
+@with_struct_options
 def gaps(
     *,
     by: Annotated[

@@ -19,7 +19,7 @@ from streameval.evaluation.shell.flags import (
     ReadOptions,
     ReportFormat,
     files_of_command,
-    with_fields,
+    with_struct_options,
 )
 from streameval.evaluation.shell.reading_tables import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
@@ -49,7 +49,7 @@ class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-@with_fields
+@with_struct_options
 def evaluate(
     *,
     read: ReadOptions,

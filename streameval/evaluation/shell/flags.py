@@ -251,7 +251,7 @@ class IntervalOptions(msgspec.Struct, frozen=True, kw_only=True):
         return explicit_options(**msgspec.structs.asdict(self))
 
 
-def with_fields(command: Callable[..., None]) -> Callable[..., None]:
+def with_struct_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose arguments are Structs, as one with an option for each of their fields."""
     hints = get_type_hints(command, include_extras=True)
     structs = {name: kind for name, kind in hints.items() if hasattr(kind, "__struct_fields__")}

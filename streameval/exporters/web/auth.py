@@ -18,8 +18,8 @@ import bcrypt
 
 from streameval.events.errors import ConfigError
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _HASH: Final = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LONGEST: Final = 72
@@ -175,14 +175,14 @@ class _Check:
     verdict: asyncio.Future[Admission]
 
 
-class _Recent(OrderedDict[Key, Value]):
+class _Recent(OrderedDict[K, V]):
     """A mapping that forgets the key written longest ago when it is full."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self._size = size
 
-    def __setitem__(self, key: Key, value: Value) -> None:
+    def __setitem__(self, key: K, value: V) -> None:
         super().__setitem__(key, value)
         self.move_to_end(key)
         if len(self) > self._size:
