@@ -244,7 +244,7 @@ class Counts:
         self._check_each()
         key = self.table.context.user_key
         few = self.event_checks.lists < FIRST_OBSERVED or self.table.ids is None
-        few |= key is not None and not key.at_hand
+        few |= key is not None and not key.is_loaded
         if not (few or self.table.plan.formulas):
             self.add, self.add_ranked = self.blocks.add, self.blocks.add_ranked
             self.add_event = self.blocks.add_event

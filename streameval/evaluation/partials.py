@@ -242,7 +242,7 @@ class Counter:
             detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
             raise InvalidEventError("wrong_type", detail)
         self._by = tuple(names)
-        self._every = None if every is None else _spans(every, inputs.get("time_zone"))
+        self._every = None if every is None else _spans(every, inputs.get(TIME_ZONE))
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
         # Only intervals need the time of a list, and only metrics with type= the types.
         unread = {"times"} if intervals is None else set()

@@ -44,7 +44,10 @@ def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
             if len(content) > _MOST_BYTES:
                 raise ValueError(f"the file {path} has more than {_MOST_BYTES:,} bytes")
             return content.decode().rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            # The error has a byte of the secret in its text, and all bytes as an attribute.
+            raise ValueError(f"the file {path} is not UTF-8 text") from None
+        except OSError as error:
             raise ValueError(f"the file {path} cannot be read ({error})") from error
     if not _VARIABLE.match(name):
         raise ValueError(f"${{{name}}} is neither ${{NAME}} nor ${{file:PATH}}")

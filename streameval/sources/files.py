@@ -44,7 +44,7 @@ class NdjsonFile:
     Every line counts, including blank lines and a last line without its newline. A byte order
     mark, which some editors write, is not part of the first line.
 
-    `path`: plain, gzip or zstd, a pipe, or "-". `grows`: whether somebody may still write to it.
+    `path`: plain, gzip or zstd, a pipe, or "-". `grows`: True if a program may still write to it.
     Then a last line without its newline that is not yet a JSON object is not delivered.
 
     Attributes:
@@ -62,7 +62,7 @@ class NdjsonFile:
         self._grows = grows
         self._damage: SourceError | None = None
         self._descriptor = open_descriptor(path)
-        self._wholes = self._with_newlines(decompress(path, self._blocks()))
+        self._complete_lines = self._with_newlines(decompress(path, self._blocks()))
 
     def fileno(self) -> int:
         """The descriptor, for polling."""
@@ -77,7 +77,7 @@ class NdjsonFile:
         if self._damage is not None:
             raise self._damage
         try:
-            block = next(self._wholes, None)
+            block = next(self._complete_lines, None)
         except SourceError as error:
             self._damage = error
             raise
@@ -93,7 +93,7 @@ class NdjsonFile:
         )
 
     def _with_newlines(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """Blocks of whole lines, perhaps with a part of the next one; empty without a whole one."""
+        """The complete lines of each block, with those before it; empty if no line ends in it."""
         begun, size = list[bytes](), 0
         for block in blocks:
             begun.append(block)
@@ -101,15 +101,15 @@ class NdjsonFile:
             end = block.rfind(b"\n") + 1
             if end:
                 size = len(block) - end
-                whole, begun = b"".join(begun), [block[end:]] if size else []
-                yield whole
+                complete, begun = b"".join(begun), [block[end:]] if size else []
+                yield complete
             else:
                 yield b""
             if size > LONGEST_LINE:
                 problem = f"line {self.lines_read + 1:,} is longer than {LONGEST_LINE:,} bytes"
                 raise SourceError(self.path, problem, "write one record per line")
         last = b"".join(begun)
-        record = last.removeprefix(_BYTE_ORDER_MARK)
+        record = last if self.lines_read else last.removeprefix(_BYTE_ORDER_MARK)
         is_blank = not record or record.isspace()
         if self._grows and not is_blank and _fields(record) is None:
             self.unfinished = len(last)
@@ -150,8 +150,8 @@ class FilesSource:
     The offset of a record is the number of lines before it, including blank lines, which are not
     records. To follow a file that grows, pipe `tail -f` into "-".
 
-    `grows`: whether somebody may still write to the files, and another process reads on from where
-    this one ended. A half-written last line is left to that process; otherwise it is a record,
+    `grows`: True if a program may still write to the files, and another process reads on from the
+    end of this one. A half-written last line is left to that process; otherwise it is a record,
     which the decoder rejects. Nothing is appended to a pipe or an object that has ended.
     """
 
@@ -178,7 +178,7 @@ class FilesSource:
 
     @property
     def status(self) -> SourceStatus:
-        """Which files have ended, after how many lines."""
+        """The files that have ended, with their numbers of lines."""
         return SourceStatus(
             joined=self._joined,
             finished=self._finished,
@@ -302,7 +302,7 @@ def first_record(paths: Sequence[str]) -> Mapping[str, msgspec.Raw]:
 
 
 def _fields(line: bytes) -> Mapping[str, msgspec.Raw] | None:
-    """The fields of a JSON object; None if the line is not a whole one."""
+    """The fields of a JSON object; None if the line is not a complete one."""
     try:
         return msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

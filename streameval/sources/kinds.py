@@ -1,6 +1,6 @@
-"""The kinds of sources: builds what a [source] table describes, and asks what only Kafka answers.
+"""The kinds of sources: builds the source of a [source] table, and queries that only Kafka has.
 
-Nothing else tells one kind from another. A kind is imported when it is asked, because importing
+No other module tells one kind from another. A kind is imported on first use, because importing
 Kafka's client takes longer than most commands. Functions raise ConfigError for a setting that is
 unknown or reserved, and SourceError for a source that cannot be read.
 

@@ -60,7 +60,7 @@ def _below(folder: str, has_rows: Callable[[str], bool]) -> list[str]:
     is_remote = remote.is_remote(folder)
     root = len(folder.rstrip("/")) + 1
     hidden = re.compile(r"(^|/)[._]")
-    found = []
+    paths = []
     for number, name in enumerate(remote.below(folder) if is_remote else _walk(folder)):
         if number == _MOST:
             remedy = "name the files or folders to read, or a pattern"
@@ -70,8 +70,8 @@ def _below(folder: str, has_rows: Callable[[str], bool]) -> list[str]:
             and has_rows(name)
             and (is_remote or Path(name).is_file())
         ):
-            found.append(name)
-    return sorted(found)
+            paths.append(name)
+    return sorted(paths)
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Files with rows of `streameval.partials` in a folder or bucket, and which of them count."""
+"""Files with rows of `streameval.partials` in a folder or bucket; selects those that count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUCCESS: Final = "_SUCCESS"
 
 
 class PartialFile(NamedTuple):
-    """A file as it was listed.
+    """A file of a listing.
 
     Attributes:
         path: of the file, or URL of the object.
@@ -55,7 +55,9 @@ def sample_file(path: str) -> str | None:
         return path
     if remote.is_remote(path):
         objects = islice(remote.objects_below(path), _MOST_LOOKS)
-        return next((found.url for name, found in objects if name.endswith(_SUFFIXES)), None)
+        return next(
+            (stored_object.url for name, stored_object in objects if name.endswith(_SUFFIXES)), None
+        )
     for folder, folders, names in islice(os.walk(path), _MOST_LOOKS):
         folders[:] = [name for name in sorted(folders) if name[0] not in "._"]
         for name in sorted(names):
@@ -122,13 +124,13 @@ def _local_files(path: str) -> dict[str, PartialFile]:
 
 def _remote_files(url: str) -> dict[str, PartialFile]:
     return {
-        name: PartialFile(found.url, found.modified, found.tag)
-        for name, found in remote.objects_below(url)
+        name: PartialFile(stored_object.url, stored_object.modified, stored_object.tag)
+        for name, stored_object in remote.objects_below(url)
     }
 
 
 class CountedElsewhere:
-    """Stands for a source where records are counted already; `serve` shows what is stored."""
+    """A source whose records were counted by an engine; it cannot be read, only served."""
 
     cluster = "partials"
     budget = UNHURRIED

@@ -88,7 +88,7 @@ class _Converters:
         if name == f"{_WELL_KNOWN}Timestamp":
             return partial(_timestamp, unit=self._unit)
         if name in _WRAPPERS:
-            of_value = self._of_one(descriptor.fields_by_name["value"]) or _same
+            of_value = self._of_single(descriptor.fields_by_name["value"]) or _same
             return lambda message: of_value(message.value)
         if name in _BY_JSON_FORMAT:
             return json_format.MessageToDict
@@ -104,23 +104,23 @@ class _Converters:
 
     def _of_field(self, field: FieldDescriptor) -> Read | None:
         if not field.is_repeated:
-            return self._of_one(field)
+            return self._of_single(field)
         message_type = field.message_type
         if message_type is not None and message_type.GetOptions().map_entry:
             key, value = message_type.fields_by_name["key"], message_type.fields_by_name["value"]
-            read = self._of_one(value) or _same
+            read = self._of_single(value) or _same
             if key.type == key.TYPE_BOOL:
                 return lambda values: {
                     str(key).lower(): read(entry) for key, entry in values.items()
                 }
             return lambda values: {key: read(entry) for key, entry in values.items()}
         if message_type is not None or field.enum_type is not None or field.type in _FLOATS:
-            converter = self._of_one(field) or _same
+            converter = self._of_single(field) or _same
             return lambda values: [converter(entry) for entry in values]
         # A slice of a repeated field is a list, and faster than iteration.
         return itemgetter(slice(None))
 
-    def _of_one(self, field: FieldDescriptor) -> Read | None:
+    def _of_single(self, field: FieldDescriptor) -> Read | None:
         if field.message_type is not None:
             return self.of_message(field.message_type)
         if field.enum_type is not None:

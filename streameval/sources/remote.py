@@ -52,7 +52,7 @@ def object_reader(path: str) -> RawIOBase:
 
 
 class _ObjectFile(RawIOBase):
-    """What Arrow asks of a file and the client's own reader lacks; errors are OSError."""
+    """A readable file for Arrow over the client's reader; errors are OSError."""
 
     def __init__(self, content: Any) -> None:
         self._content = content
@@ -96,7 +96,7 @@ def below(path: str) -> Iterator[str]:
 
 
 class StoredObject(NamedTuple):
-    """An object as it was listed.
+    """An object of a listing.
 
     Attributes:
         modified: seconds since the epoch.
@@ -181,10 +181,12 @@ def connect_bucket(
         "timeout": timedelta(seconds=timeout),
         "connect_timeout": timedelta(seconds=min(_CONNECT, timeout)),
     }
-    # Who names an endpoint without TLS in the environment wants one.
-    plain = endpoint is None and os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    # Settings given here override those that the client reads from the environment.
-    if allow_http or plain or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
+    # An endpoint without TLS in the environment is deliberate.
+    allows_plain_text = endpoint is None and os.environ.get("AWS_ENDPOINT_URL", "").startswith(
+        "http://"
+    )
+    # Settings passed to the client override those that it reads from the environment.
+    if allow_http or allows_plain_text or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
         client["allow_http"] = True
     retry: RetryConfig = {
         "max_retries": _RETRIES,

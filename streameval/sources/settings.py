@@ -29,7 +29,7 @@ LATEST: Final = -1
 class _Options(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"
 ):
-    """What every kind of source answers; only `build` tells the kinds apart otherwise."""
+    """Options of any kind of source; only `kinds` tells the kinds apart otherwise."""
 
     logs_key: ClassVar[str | None] = None
     """Key of the list of logs; None if the logs have no names."""

@@ -196,22 +196,22 @@ def _log(
 ) -> list[T | bytes]:
     """Records in the order of writing: shortly after their times, except for late ones."""
     size = len(records)
-    written: list[tuple[int, T | bytes]] = [
+    entries: list[tuple[int, T | bytes]] = [
         (record.ts + _up_to(random, _DISORDER), record) for record in records
     ]
     for index in _sample(random, _LATE, size):
-        at, record = written[index]
-        written[index] = at + LATENESS + _up_to(random, _LATER), record
+        at, record = entries[index]
+        entries[index] = at + LATENESS + _up_to(random, _LATER), record
     for index in _sample(random, _DUPLICATE, size):
         duplicate = again(records[index])
-        written.append((duplicate.ts + _up_to(random, _DISORDER), duplicate))
+        entries.append((duplicate.ts + _up_to(random, _DISORDER), duplicate))
     for number, index in enumerate(_sample(random, invalid, size)):
-        written.append((records[index].ts, _break(line(records[index]), number)))
-    return [record for _, record in sorted(written, key=itemgetter(0))]
+        entries.append((records[index].ts, _break(line(records[index]), number)))
+    return [record for _, record in sorted(entries, key=itemgetter(0))]
 
 
 def _break(record: bytes, number: int) -> bytes:
-    """In turn: half of the record, the record without a time, and with a word as its time."""
+    """Break a record, in turn: half of it, without a time, or with a word as its time."""
     broken = (
         record[: len(record) // 2],
         record.replace(b'"ts":', b'"tz":', 1),

@@ -192,8 +192,8 @@ def pace_records(
 class SimulatorSource:
     """Simulated traffic, partitioned by user.
 
-    The offset of a record is its number in the whole traffic, so offsets within a partition have
-    gaps, and seeking costs nothing.
+    The offset of a record is its number in the traffic of all partitions, so offsets within a
+    partition have gaps, and seeking costs nothing.
     """
 
     name = f"simulated traffic (its days begin on {SIMULATION_START:%Y-%m-%d})"
@@ -221,7 +221,7 @@ class SimulatorSource:
     def status(self) -> SourceStatus:
         """The number of records due at the last poll; no ends without a pace and a limit.
 
-        What became due since is not behind: it is made when it is polled.
+        Records that became due since do not lag: they are made when they are polled.
         """
         options, ends = self._options, {}
         if options.events is not None or options.events_per_second is not None:

@@ -42,12 +42,12 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogEnds(Protocol):
-    """Asks for the ends of logs on a thread of its own.
+    """Queries the ends of logs on a thread of its own.
 
     Attributes:
         ends: partition -> offset after its last record, as last known.
-        answers: whether they are known now.
-        failure: why it has stopped to ask, else None.
+        answers: True if they are known now.
+        failure: the error that has stopped it, else None.
         cluster: id of the cluster; empty before it answers.
     """
 
@@ -57,10 +57,10 @@ class LogEnds(Protocol):
     failure: SourceError | None
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start to query."""
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop to query."""
 
 
 class Source(Protocol):
@@ -132,7 +132,7 @@ UNHURRIED: Final = 60.0
 
 
 class Positions:
-    """An owner without state: starts at given positions, or else where configured."""
+    """An owner without state: starts at these positions, or else where configured."""
 
     def __init__(self, positions: Mapping[Partition, int] | None = None) -> None:
         self._positions = dict(positions or {})

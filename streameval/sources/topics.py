@@ -1,4 +1,4 @@
-"""Kafka topics outside of a group: tests, samples and single records of them, and writing.
+"""Kafka topics outside of a group: tests, samples, single records, and writing.
 
 Functions raise ConfigError for a reserved setting, and SourceError if the client rejects a setting,
 no broker answers, or the broker rejects a topic or a record.
@@ -116,8 +116,8 @@ def publish_records(
     with the number of acknowledged records.
     """
     topic, key = destination.topic, UserKey(destination.user)
-    known = KafkaProducer.DEFAULT_CONFIG
-    user = client_config(destination.kafka, environment, known, "Kafka settings")
+    defaults = KafkaProducer.DEFAULT_CONFIG
+    user = client_config(destination.kafka, environment, defaults, "Kafka settings")
     config = {**_DEFAULTS, **user}
     try:
         ensure_valid_topic_name(topic)
@@ -332,7 +332,7 @@ def rights(
 
 
 def _right(topics: Topics, name: str, action: str, operation: str) -> Callable[[], str]:
-    """A test of a right on a topic, which Kafka may not tell."""
+    """A test of a right on a topic; Kafka may not tell the result."""
     operations = topics.operations.get(name)
     granted = None if operations is None else operation.upper() in operations
     if name in topics.refused:

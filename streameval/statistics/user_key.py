@@ -1,4 +1,4 @@
-"""The key of the hash of users, without which nobody can recompute the hashes from ids."""
+"""The secret key of the hash of users: without it, hashes cannot be recomputed from ids."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MAKE: Final = "make one with `openssl rand -base64 32`"
 
 
 class UserHashKey:
-    """A key of the hash of users: where it is, and its fingerprint.
+    """A key of the hash of users: a reference to the secret, and its fingerprint.
 
-    It never shows the key: not in its text, its pickle or an error. A pickle has the place, from
-    which a worker reads the key when it first counts; so the place must be the same on all
-    machines. Keys with one fingerprint are equal.
+    The key is in no text, pickle or error. A pickle has the reference, by which a worker reads the
+    key when it first counts; so it must resolve to the same key on all machines. Keys with one
+    fingerprint are equal.
 
     Args:
         text: "${file:PATH}" or "${NAME}", as of a secret in the configuration; or
@@ -40,7 +40,7 @@ class UserHashKey:
         environment: values of ${NAME}; None for that of the process.
 
     Raises:
-        MetricError: the text names no place, or the key there cannot be read, or is weak.
+        MetricError: the text is not a reference, or the key cannot be read, or is weak.
 
     Example:
         >>> secret = {"KEY": "i1Vf0pQmS3xWc8ZbR5nUyTgHaJ6kLd2E"}
@@ -51,20 +51,20 @@ class UserHashKey:
         True
     """
 
-    __slots__ = ("_place", "_words", "fingerprint")
+    __slots__ = ("_reference", "_words", "fingerprint")
 
     def __init__(self, text: str, environment: Mapping[str, str] | None = None) -> None:
-        given: Any = text
-        known = _FINGERPRINT.fullmatch(text) if isinstance(given, str) else None
-        self._place: str | None = None
+        raw: Any = text  # callers without a type checker may pass anything
+        matched = _FINGERPRINT.fullmatch(text) if isinstance(raw, str) else None
+        self._reference: str | None = None
         self._words: tuple[np.uint64, np.uint64] | None = None
-        if known is not None:
-            self.fingerprint: str = known[1]
+        if matched is not None:
+            self.fingerprint: str = matched[1]
             return
-        if not isinstance(given, str) or not _SECRET.fullmatch(text):
+        if not isinstance(raw, str) or not _SECRET.fullmatch(text):
             # Not quoted: it may be a key.
             raise MetricError(f"{NAME}: a key must not be in a configuration or a call; {_HOW}.")
-        self._place = text
+        self._reference = text
         self.fingerprint, self._words = _read(text, environment)
 
     def __str__(self) -> str:
@@ -80,18 +80,18 @@ class UserHashKey:
         return hash(self.fingerprint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UserHashKey, (str(self),), self._place
+        return UserHashKey, (str(self),), self._reference
 
-    def __setstate__(self, place: str | None) -> None:
-        self._place = place
+    def __setstate__(self, reference: str | None) -> None:
+        self._reference = reference
 
     @property
-    def at_hand(self) -> bool:
-        """Whether the key itself is known, so that users can be counted."""
+    def is_loaded(self) -> bool:
+        """True if the key itself was read, so that users can be counted."""
         return self._words is not None
 
     def require(self) -> None:
-        """Read the key if it is not at hand, as after unpickling; raises what `hashes` raises."""
+        """Read the key unless it is loaded, as after unpickling; raises like `hashes`."""
         self._key()
 
     def hashes(self, users: Sequence[Id]) -> HashArray:
@@ -101,7 +101,7 @@ class UserHashKey:
         hashed as its decimal text.
 
         Raises:
-            MetricError: only the fingerprint is known, or the key is not at its place here.
+            MetricError: only the fingerprint is known, or the reference does not resolve here.
         """
         return _siphash(id_bytes(users), *self._key())
 
@@ -115,28 +115,28 @@ class UserHashKey:
     def _key(self) -> tuple[np.uint64, np.uint64]:
         if self._words is not None:
             return self._words
-        if self._place is None:
+        if self._reference is None:
             raise MetricError(
                 f"{NAME}: of the key only its fingerprint {self.fingerprint} is known here, which "
                 f"is enough to read and merge, not to count users; {_HOW}."
             )
-        found, words = _read(self._place, None)
-        if found != self.fingerprint:
+        fingerprint, words = _read(self._reference, None)
+        if fingerprint != self.fingerprint:
             raise MetricError(
-                f"{NAME}: the key at {self._place} has the fingerprint {found} on this machine, "
-                f"and {self.fingerprint} where counting began; give all machines one key."
+                f"{NAME}: the key at {self._reference} has the fingerprint {fingerprint} on this "
+                f"machine, and {self.fingerprint} where counting began; give all machines one key."
             )
         self._words = words
         return words
 
 
-def user_key(given: UserHashKey | str) -> UserHashKey:
-    """The key that a caller gave; raises what `UserHashKey` raises."""
-    return given if isinstance(given, UserHashKey) else UserHashKey(given)
+def user_key(key: UserHashKey | str) -> UserHashKey:
+    """The key itself, or the key of a reference; raises like `UserHashKey`."""
+    return key if isinstance(key, UserHashKey) else UserHashKey(key)
 
 
 def saved_key(fingerprint: object) -> UserHashKey:
-    """The key of saved data, by its fingerprint alone: what others wrote names no file to read.
+    """The key of saved data, by its fingerprint alone: saved data must not make us read a file.
 
     Raises:
         ValueError: it is not a fingerprint.
@@ -147,24 +147,28 @@ def saved_key(fingerprint: object) -> UserHashKey:
 
 
 def _read(
-    place: str, environment: Mapping[str, str] | None
+    reference: str, environment: Mapping[str, str] | None
 ) -> tuple[str, tuple[np.uint64, np.uint64]]:
     """The fingerprint of a key, and the two words of SipHash's key."""
     try:
-        text = substitute(place, os.environ if environment is None else environment)
+        text = substitute(reference, os.environ if environment is None else environment)
     except ValueError as error:
         raise MetricError(f"{NAME}: {error}; {_HOW}.") from None
     try:
         key = text.encode()
     except UnicodeEncodeError:
         # The environment may hold any bytes.
-        raise MetricError(f"{NAME}: the key at {place} is not UTF-8 text; {_MAKE}.") from None
+        raise MetricError(f"{NAME}: the key at {reference} is not UTF-8 text; {_MAKE}.") from None
     if len(key) < FEWEST_BYTES:
         problem = f"has {len(key)} bytes, and {FEWEST_BYTES} are needed" if key else "is empty"
-        raise MetricError(f"{NAME}: the key at {place} {problem}: it could be guessed; {_MAKE}.")
+        raise MetricError(
+            f"{NAME}: the key at {reference} {problem}: it could be guessed; {_MAKE}."
+        )
     if len({*key}) < _FEWEST_DISTINCT or (key + key).find(key, 1) < len(key):
         problem = "repeats a few characters"
-        raise MetricError(f"{NAME}: the key at {place} {problem}: it could be guessed; {_MAKE}.")
+        raise MetricError(
+            f"{NAME}: the key at {reference} {problem}: it could be guessed; {_MAKE}."
+        )
     words = np.frombuffer(blake2b(b"streameval: hash of users\0" + key, 16), np.dtype("<u8"))
     fingerprint = blake2b(b"streameval: fingerprint\0" + key, 8).hex()
     return fingerprint, (words[0], words[1])
@@ -189,13 +193,13 @@ def _siphash(ids: IdBytes, first: np.uint64, second: np.uint64) -> HashArray:
         np.full(ids.lengths.size, np.uint64(constant) ^ key)
         for constant, key in zip(_CONSTANTS, keys, strict=True)
     ]
-    whole: IntArray = ids.lengths // 8
+    full_words: IntArray = ids.lengths // 8
     ends = ids.lengths.astype(np.uint64) << _TOP
-    fewest = int(whole.min(initial=0 if not whole.size else whole[0]))
-    for block in range(int(whole.max(initial=-1)) + 1):
-        rows = slice(None) if fewest >= block else np.flatnonzero(whole >= block)
+    fewest = int(full_words.min(initial=0 if not full_words.size else full_words[0]))
+    for block in range(int(full_words.max(initial=-1)) + 1):
+        rows = slice(None) if fewest >= block else np.flatnonzero(full_words >= block)
         words = ids.words(rows, 8 * block)
-        words |= np.where(whole[rows] == block, ends[rows], np.uint64(0))
+        words |= np.where(full_words[rows] == block, ends[rows], np.uint64(0))
         parts = states if fewest >= block else [state[rows] for state in states]
         parts[3] ^= words
         _rounds(parts, 2)

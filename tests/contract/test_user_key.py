@@ -193,6 +193,15 @@ def test_a_key_stands_at_a_place_and_never_in_the_text(
     assert SECRETS["KEY"] not in str(refused.value)
 
 
+def test_an_error_about_a_binary_file_shows_no_byte_of_the_key(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(bytes(range(200, 240)))
+    with pytest.raises(MetricError, match="key is not UTF-8 text; give ") as refused:
+        UserHashKey(f"${{file:{file}}}")
+    assert "0xc8" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
 def test_a_pickle_names_the_place_and_a_worker_without_the_key_reads_but_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources import files
-from streameval.sources.files import FilesSource, lines
+from streameval.sources.files import FilesSource, NdjsonFile, lines
 from streameval.sources.settings import FilesOptions
 from streameval.sources.source import Positions
 from tests.effort import many_examples
@@ -89,6 +89,17 @@ def test_cut_anywhere_a_file_has_the_lines_of_its_text(
     read = [pair for batch in batches for pair in zip(batch.offsets, batch.values, strict=True)]
     assert read == [pair for pair in enumerate(expected) if pair[0] >= start and pair[1].strip()]
     assert not batches or batches[-1].next_offset == len(expected)
+
+
+@pytest.mark.parametrize(("before", "unfinished"), [(b"", 0), (b"\n", 10), (b'{"a":1}\n', 10)])
+def test_only_the_first_bytes_of_a_growing_file_are_a_byte_order_mark(
+    tmp_path: Path, before: bytes, unfinished: int
+) -> None:
+    path = _written(tmp_path / "events", before + b'\xef\xbb\xbf{"b":2}')
+    with closing(NdjsonFile(path, grows=True)) as file:
+        while not file.finished:
+            file.read()
+    assert file.unfinished == unfinished
 
 
 class Form(NamedTuple):

@@ -138,8 +138,8 @@ def client_of(options: KafkaOptions) -> str:
 def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
     """The settings of a reader in kafka-python's names, also those that only librdkafka has."""
     table = {key: value for key, value in options.kafka.items() if key != "client"}
-    known = None if client_of(options) == CONFLUENT else KafkaConsumer.DEFAULT_CONFIG
-    return {**_DEFAULTS, **client_config(table, environment, known), **_FIXED}
+    defaults = None if client_of(options) == CONFLUENT else KafkaConsumer.DEFAULT_CONFIG
+    return {**_DEFAULTS, **client_config(table, environment, defaults), **_FIXED}
 
 
 def group_config(
@@ -160,12 +160,12 @@ def group_config(
     }
 
 
-def _member(written: str | None, environment: Mapping[str, str]) -> str | None:
+def _member(member_name: str | None, environment: Mapping[str, str]) -> str | None:
     """The name of this member; ${NAME} distinguishes replicas that share one file."""
-    if written is None:
+    if member_name is None:
         return None
     try:
-        member = substitute(written, environment)
+        member = substitute(member_name, environment)
     except ValueError as error:
         raise ConfigError("source", "member", f"{error}.") from error
     try:
@@ -180,7 +180,7 @@ def _member(written: str | None, environment: Mapping[str, str]) -> str | None:
 def client_config(
     table: Mapping[str, Any],
     environment: Mapping[str, str],
-    known: Mapping[str, Any] | None = KafkaConsumer.DEFAULT_CONFIG,
+    defaults: Mapping[str, Any] | None = KafkaConsumer.DEFAULT_CONFIG,
     path: str = TABLE,
 ) -> dict[str, Any]:
     """The settings of a table in kafka-python's names.
@@ -188,7 +188,7 @@ def client_config(
     Nested tables, which TOML makes of unquoted dots, are flattened; ${NAME} and ${file:PATH} in
     strings are replaced.
 
-    `known`: the client's settings with their defaults; None if another client judges the names.
+    `defaults`: all settings of the client; None if another client judges the names.
     `path`: the table that errors name.
 
     >>> client_config({"bootstrap": {"servers": "${HOST}:9092"}}, {"HOST": "kafka"})
@@ -197,19 +197,19 @@ def client_config(
     config: dict[str, Any] = {}
     unfilled: dict[str, Any] = {}
     problems: list[ConfigError] = []
-    for written, raw in _flatten(table):
-        name = written.replace(".", "_")
+    for user_name, raw in _flatten(table):
+        name = user_name.replace(".", "_")
         name = _RENAMED.get(name, name)
         problem = None
         if name in config:
             problem = f"{name} is given twice; keep one of the names"
         elif name in _RESERVED:
             problem = f"cannot be set: {_RESERVED[name]}"
-        elif known is not None and name not in known:
-            similar = similar_names(name, known) or "; see its documentation"
+        elif defaults is not None and name not in defaults:
+            similar = similar_names(name, defaults) or "; see its documentation"
             problem = f"the Kafka client has no such setting{similar}"
         else:
-            default = (known or KafkaConsumer.DEFAULT_CONFIG).get(name)
+            default = (defaults or KafkaConsumer.DEFAULT_CONFIG).get(name)
             try:
                 value = _fill(raw, environment)
                 if isinstance(value, str) and isinstance(default, bool | int):
@@ -220,7 +220,7 @@ def client_config(
                 problem = str(error)
         if problem is not None:
             text = problem if problem.endswith("?") else f"{problem}."
-            problems.append(ConfigError(path, written, text))
+            problems.append(ConfigError(path, user_name, text))
     if problems:
         first, *others = problems
         raise ConfigError(path, first.key, first.problem, *others)
@@ -244,11 +244,11 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def similar_names(name: str, known: Collection[str] = KafkaConsumer.DEFAULT_CONFIG) -> str:
+def similar_names(name: str, names: Collection[str] = KafkaConsumer.DEFAULT_CONFIG) -> str:
     """The settings that an unknown name may mean, as a part of a sentence; empty without one."""
-    among = {*known, *_IN_LIBRDKAFKA}
-    found = [] if name in among else nearest(name, among - {*_RESERVED})
-    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+    among = {*names, *_IN_LIBRDKAFKA}
+    nearest_names = [] if name in among else nearest(name, among - {*_RESERVED})
+    return f"; did you mean {' or '.join(map(repr, nearest_names))}?" if nearest_names else ""
 
 
 def librdkafka_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,8 +63,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
     Attributes:
         fenced: whether the broker has reported that another member uses our name. The client itself
             only stops its heartbeats silently, and notices at its next commit.
-        unanswered: whether a heartbeat waits for its answer.
-        refusal: why the broker last refused a connection; None before it did.
+        unanswered: True if a heartbeat waits for its answer.
+        refusal: the last error with which the broker refused a connection, or None.
     """
 
     config: Mapping[str, Any]
@@ -94,7 +94,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
     def send(
         self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None
     ) -> Any:
-        """Follow heartbeats: whether each has an answer, and whether that says fenced."""
+        """Send, and record whether heartbeats have an answer, and whether it is "fenced"."""
         answer = super().send(request, node_id, request_timeout_ms)
         if isinstance(request, HeartbeatRequest):
             self.unanswered = True
@@ -166,8 +166,8 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         identities: topic -> id that Kafka gave it when it was created.
         refused: topic -> Kafka's error.
-        operations: topic -> what this user may do with it, by Kafka's names, also with a missing
-            topic; topics for which Kafka does not tell are left out.
+        operations: topic, even a missing one -> Kafka's names of the operations that this user may
+            do; without the topics for which Kafka does not tell.
     """
 
     partitions: Sequence[Partition]
@@ -323,7 +323,7 @@ class ClusterMonitor:
         self._identities: dict[str, str] = {}
         self._cluster: Cluster | None = None
         self._patient = False
-        self._found = threading.Event()
+        self._first_answer = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-monitor", daemon=True)
         self.cluster = ""
@@ -343,7 +343,7 @@ class ClusterMonitor:
     def wait_for_partitions(self, seconds: float) -> None:
         """Wait up to `seconds` for partitions or a failure."""
         if not self.partitions:
-            self._found.wait(seconds)
+            self._first_answer.wait(seconds)
 
     def sleep(self, seconds: float) -> None:
         """Wait for `seconds`, or until `stop`."""
@@ -366,17 +366,17 @@ class ClusterMonitor:
             self._refresh()
         except SourceError as error:
             self.failure = error
-            self._found.set()
+            self._first_answer.set()
         except SETTINGS_ERRORS as error:
             self.failure = settings_error(error, self._config)
-            self._found.set()
+            self._first_answer.set()
         except Exception as error:  # noqa: BLE001  the monitor must survive any error
             self.answers = False
             connecting = self._cluster is None
             self._disconnect()
             failure = failure_of(error, self._config)
             if failure.reason == "silent" and connecting and not self._patient:
-                # Only an attempt with more time shows whether it is silent, slow or refuses us.
+                # Only an attempt with more time tells silent from slow and from a refusal.
                 self._patient = True
                 return
             self.failures[failure.reason] += 1
@@ -402,7 +402,7 @@ class ClusterMonitor:
         self.problem = topics.problem
         self.ready = self.answers = True
         if self.partitions:
-            self._found.set()
+            self._first_answer.set()
 
     def _disconnect(self) -> None:
         cluster, self._cluster = self._cluster, None

@@ -50,7 +50,7 @@ _QUIET: Final = frozenset(
         *("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
     }
 )
-"""Errors that the monitor describes better; the client retries."""
+"""Errors that the monitor describes better, and that the client retries."""
 
 _LOCAL: Final[Mapping[str, type[errors.KafkaError]]] = {
     "_AUTO_OFFSET_RESET": errors.OffsetOutOfRangeError,
@@ -125,7 +125,7 @@ class ConfluentConsumer:
             # The client does not join the group before a topic exists.
             self._noted("assigned", ())
         generation = self._generation
-        # A request for many records would wait for all of them, or for the whole time.
+        # A request for many records would wait until all have come, or time is over.
         messages = self._consumed(1, seconds)
         if messages and self._most > 1:
             messages += self._consumed(self._most - 1, 0.0)
@@ -150,7 +150,7 @@ class ConfluentConsumer:
     def start(self, offsets: Mapping[Partition, int]) -> None:
         """See `Consumer`."""
         self._client.assign(_at(offsets))
-        # The client keeps a pause from before a rebalance.
+        # A pause from before a rebalance is still in force.
         self.resume(offsets)
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -237,7 +237,7 @@ class ConfluentConsumer:
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
-            KafkaError: the cluster does not answer who uses it.
+            KafkaError: the cluster does not answer.
         """
         if isinstance(fatal, errors.FencedInstanceIdError) and self._name_is_taken():
             raise fatal

@@ -114,11 +114,11 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> ConnectionFailure
 
 
 def _failure_at(address: str, protocol: str, config: Mapping[str, Any]) -> ConnectionFailure | None:
-    """What one TCP connection and one TLS handshake meet; None if nothing is wrong with them."""
+    """The failure of one TCP connection and one TLS handshake; None if both succeed."""
     server, _, port = address.rpartition(":")
     host = server.rpartition("//")[2].strip("[]")
     try:
-        plain = socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS)
+        tcp_connection = socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS)
     except (OSError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         problem = f"cannot reach Kafka at {address}: {reason}"
@@ -129,7 +129,10 @@ def _failure_at(address: str, protocol: str, config: Mapping[str, Any]) -> Conne
         if not secure:
             # A handshake that succeeds with any certificate; nothing is sent.
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with plain, context.wrap_socket(plain, server_hostname=host) as connection:
+        with (
+            tcp_connection,
+            context.wrap_socket(tcp_connection, server_hostname=host) as connection,
+        ):
             if secure:
                 # A broker that wants another certificate of ours says so after the handshake.
                 connection.settimeout(_ALERT_SECONDS)

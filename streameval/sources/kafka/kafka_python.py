@@ -104,7 +104,7 @@ class KafkaPythonConsumer:
         self._consumer, self._connections = connect_watched(KafkaConsumer, config)
         self._listener = _Listener(member, self.hold)
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
-        self._known: frozenset[Partition] = frozenset()
+        self._partitions: frozenset[Partition] = frozenset()
         for _ in range(_STEPS):
             if self._refresh_metadata():
                 break
@@ -183,13 +183,13 @@ class KafkaPythonConsumer:
         only the partitions that it knows. Returns whether it knows all.
         """
         partitions = self._monitor.partitions
-        if partitions is not self._known:
+        if partitions is not self._partitions:
             counts = Counter(partition.topic for partition in partitions)
             partitions_of = self._connections.cluster.partitions_for_topic
             if any(len(partitions_of(topic) or ()) < count for topic, count in counts.items()):
                 self._connections.cluster.request_update()
                 return False
-            self._known = partitions
+            self._partitions = partitions
         return True
 
     def _finish_rejoin(self) -> None:

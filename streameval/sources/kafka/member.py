@@ -1,6 +1,6 @@
 """A member of a consumer group: its partitions, its positions, and the contract of its client.
 
-kafka-python and confluent-kafka each make a `Consumer`. All else is the same with both.
+kafka-python and confluent-kafka each have a `Consumer`; the rest is shared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
 from streameval.sources.settings import EARLIEST, LATEST
 
 AssignmentChange: TypeAlias = Literal["assigned", "revoked", "lost"]
-"""The method of `Owner` to call."""
+"""The method of `PartitionOwner` to call."""
 
 
 class Rebalance(NamedTuple):
@@ -92,7 +92,7 @@ class Consumer(Protocol):
 
 
 def skip_to(partition: Partition, offset: int) -> RecordBatch:
-    """An empty batch that moves a position."""
+    """An empty batch that only sets a position."""
     return RecordBatch(partition=partition, values=(), offsets=(), next_offset=offset)
 
 
@@ -138,7 +138,7 @@ class GroupMember:
         return batches
 
     def enqueue(self, rebalance: Rebalance) -> None:
-        """Keep a rebalance until the owner is called; safe to call from any thread."""
+        """Queue a rebalance until the owner is called; safe to call from any thread."""
         self._pending.append(rebalance)
 
     def dispatch(self) -> None:
@@ -208,7 +208,7 @@ class GroupMember:
     def start(self, assignments: Sequence[Assignment]) -> list[RecordBatch]:
         """Hand partitions to their owner, and deliver them from its offsets on.
 
-        The returned batches move the positions there.
+        The returned batches set the positions to these offsets.
 
         Raises:
             SourceError: an offset is outside of its log.
@@ -280,7 +280,7 @@ class GroupMember:
 def _why(error: Exception) -> str:
     name = type(error).__name__
     text = str(error).removeprefix(f"{name}: ").rstrip(".")
-    # kafka-python repeats the name or says None where it has nothing to say.
+    # kafka-python repeats the name, or writes None, if there is no message.
     return name if text in ("", "None", name) else f"{name}: {text}"
 
 

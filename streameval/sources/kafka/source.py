@@ -60,8 +60,10 @@ _JOIN_SECONDS: Final = 10.0
 """Seconds after which joining the group is reported as a problem; usually it takes at most 3."""
 
 RESTART_SECONDS: Final = 60.0
-"""Without progress for so long, although records wait, the client is restarted: brokers answer
-within 30 s, and a fetch that is slower has failed."""
+"""Seconds without progress, although records wait, after which the client is restarted.
+
+Brokers answer within 30 s; a slower fetch has failed.
+"""
 
 _NAMED: Final = 5
 """Most waiting partitions that `problem` lists."""
@@ -74,7 +76,7 @@ _LOG: Final = logging.getLogger("streameval.sources.kafka")
 class KafkaSource:
     """The partitions of topics that a consumer group assigns to this process.
 
-    Only committed records are delivered. An empty batch moves the position over offsets without
+    Only committed records are delivered. An empty batch sets the position after offsets without
     records (compaction, aborted transactions). Added partitions and created topics are found within
     seconds. If a partition stalls although the broker answers and records wait, the source first
     seeks again, then rejoins the group, then fails. A partition waits while the registry does not

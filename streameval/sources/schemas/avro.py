@@ -59,8 +59,8 @@ class _Reader:
     """Answers the deserializer as a registry does, without the network."""
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
-        found_by_name = [SchemaReference(name, name, 1) for name in references]
-        self._schema = Schema(text, "AVRO", found_by_name)
+        reference_list = [SchemaReference(name, name, 1) for name in references]
+        self._schema = Schema(text, "AVRO", reference_list)
         self._references, self._payload = references, BytesIO()
         registry: Any = self
         conf = {"schema.id.deserializer": self._unframed}
@@ -95,7 +95,7 @@ class _Reader:
 
 
 def _rename_types(text: str, unit: TimeUnit) -> str:
-    """The schema with our logical types in place of Avro's."""
+    """The schema with our logical types instead of Avro's."""
 
     def renamed(schema: Any) -> Any:
         if isinstance(schema, list):
@@ -103,9 +103,18 @@ def _rename_types(text: str, unit: TimeUnit) -> str:
         if not isinstance(schema, dict):
             return schema
         logical = _logical(schema.get("logicalType"), schema.get("type"), unit)
-        plain = {name: part for name, part in schema.items() if name != "logicalType"}
-        plain |= {name: renamed(plain[name]) for name in _NESTED & plain.keys()}
-        return plain if logical is None else plain | {"logicalType": logical}
+        without_logical_type = {
+            name: part for name, part in schema.items() if name != "logicalType"
+        }
+        without_logical_type |= {
+            name: renamed(without_logical_type[name])
+            for name in _NESTED & without_logical_type.keys()
+        }
+        return (
+            without_logical_type
+            if logical is None
+            else without_logical_type | {"logicalType": logical}
+        )
 
     try:
         schema = msgspec.json.decode(text)

@@ -1,4 +1,4 @@
-"""Decodes each record with its own schema, which is asked for when its first record comes."""
+"""Decodes each record with its own schema, which is fetched when its first record comes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from streameval.sources.schemas.registry import (
 )
 
 _PAUSE_SECONDS: Final = 1.0
-"""Least time until a registry that gave no answer is asked again."""
+"""Least seconds until the next query of a registry that gave no answer."""
 
 _RETRY_SECONDS: Final = 60.0
-"""Until a registry is asked again for a schema that it did not have."""
+"""Seconds until the next query for a schema that a registry did not have."""
 
 _MAX_REFUSED: Final = 20_000
 """Ids without a usable schema that are remembered; random bytes name a new one each."""
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Schemas:
-    """The schemas of the records of some topics; an id without a usable schema is asked for once.
+    """The schemas of the records of some topics; an id without a usable schema is remembered.
 
     `encodings`: topic -> encoding of its records, for topics that need schemas.
 
@@ -76,11 +76,11 @@ class Schemas:
 
     @property
     def resting(self) -> bool:
-        """True if the registry gave no answer, and is not asked for a while."""
+        """True if the registry gave no answer, and is not queried for a while."""
         return self._away is not None and self._clock() < self._ask_at
 
     def silence(self) -> str | None:
-        """Why the registry has never answered; None once it has, until when this asks it."""
+        """The reason why the registry has never answered, which this queries; None once it has."""
         try:
             if not self._answered:
                 self._ask(self._registry.check)
@@ -89,9 +89,11 @@ class Schemas:
         return None
 
     def prepare(self, batch: RecordBatch) -> tuple[int, str | None]:
-        """How many of the first records can be decoded, and why the next one cannot, if known.
+        """Fetch the schemas of a batch, for as long as one answer may take.
 
-        Asks for missing schemas, for as long as one answer may take.
+        Returns:
+            The number of first records that can be decoded, and the reason why the next one cannot,
+            if known.
         """
         count, encoding = len(batch.values), self._encodings.get(batch.partition.topic)
         if encoding is None:
@@ -115,7 +117,7 @@ class Schemas:
         self._registry.close()
 
     def _reader(self, encoding: Encoding, header: bytes) -> ToText:
-        """The reader of the schema in a header, which is asked for if it is not known."""
+        """The reader of the schema in a header; fetches the schema unless it is cached."""
         key, now = (encoding, header), self._clock()
         readers = self._readers.setdefault(encoding, {})
         reader = readers.get(header)
@@ -132,13 +134,13 @@ class Schemas:
         if refusal is not None:
             self._refused_until[key] = self._clock() + _RETRY_SECONDS
         if len(self._refused_until) > _MAX_REFUSED:
-            # Of ids that mean nothing, only the newest are remembered.
+            # Random bytes may hold any id: only the newest are remembered.
             oldest, oldest_header = next(iter(self._refused_until))
             del self._refused_until[oldest, oldest_header], self._readers[oldest][oldest_header]
         return reader
 
     def _ask(self, request: Callable[[], T]) -> T:
-        """An answer of the registry, which is left alone for a while after it gave none."""
+        """The answer to a request; raises the last error for a while after there was none."""
         if self._away is not None and self.resting:
             raise self._away.with_traceback(None)
         began, away = self._clock(), None

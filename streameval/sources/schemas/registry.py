@@ -22,7 +22,7 @@ from streameval.events.secrets import substitute
 _USER: Final = "correct user and password in [registry]"
 _USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."
 ANSWER_SECONDS: Final = 5.0
-"""Until an answer must be complete; a registry may also send it a byte at a time."""
+"""Seconds until an answer must be complete; a registry may send it a byte at a time."""
 
 _LARGEST_ID: Final = 2**31 - 1
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
@@ -155,13 +155,13 @@ class Registry:
             raise RegistryError(where, *self._explained(error)) from error
 
     def _disconnect(self) -> None:
-        """The next request reads the credentials again, and finds nothing cached."""
+        """Drop the client, so that the next request reads the credentials again and no cache."""
         client, self._client = self._client, None
         if client is not None:
             self._runner.run(client.aclose())
 
     def _missing(self, error: Any) -> str | None:
-        """What the registry says if it has no such schema, else None."""
+        """The message of the registry if it has no such schema, else None."""
         refused = isinstance(error, self._refusal)
         if not refused or error.http_status_code != 404 or error.error_code not in _NOT_FOUND:
             return None
