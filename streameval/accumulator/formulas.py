@@ -18,6 +18,7 @@ from streameval.events import Event
 from streameval.events.errors import MissingInputError, OwnMetricError, StreamevalError
 from streameval.events.event import gains_of_type
 from streameval.events.previews import are_hidden, describe_error, preview
+from streameval.events.printable import first_names
 from streameval.events.spelling import nearest
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
@@ -84,9 +85,8 @@ def check_inputs(metric: Metric, context: Context) -> None:
         existing = attributes[name].values
         near = nearest(value, existing)
         names = [*near, *(other for other in existing if other not in near)]
-        more = len(names) - _MOST_NAMES
-        named = ", ".join(names[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
-        remedy = f"no item has it; the values of {name} are {named or 'none'}"
+        named = first_names(names, _MOST_NAMES) or "none"
+        remedy = f"no item has it; the values of {name} are {named}"
         raise parameter_error(metric.text, AMONG, among, remedy)
 
 

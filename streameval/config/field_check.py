@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -17,12 +15,14 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import ToText
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.paths import FAILURES, Path, compile_path
+from streameval.decoding.repeated_keys import RepeatedKeys
 from streameval.decoding.values import MISSING_LABEL, label_text
 from streameval.engine.analysis import Expected, configured
 from streameval.engine.first_records import FIRST, REFUSED, FirstRecords, TakenRecords, Unmatched
 from streameval.events.previews import are_hidden, preview
+from streameval.events.printable import first_names
 from streameval.events.spelling import suggestion
-from streameval.join.attribution import AttributionOptions
+from streameval.join.attribution import AttributionOptions, is_unnamed
 from streameval.sources.schemas.records import Schemas
 
 _RARE: Final = 0.1
@@ -60,13 +60,7 @@ class _StreamSample:
         self.examples: dict[str, Any] = {}
         self.values = {field.label: Counter[str]() for field in fields if field.label is not None}
         self.keys: dict[str, set[str]] = {}
-        self.repeated: dict[str, None] = {}
-        self._search = json.JSONDecoder(object_pairs_hook=self._note_repeated).decode
-
-    def _note_repeated(self, pairs: list[tuple[str, Any]]) -> None:
-        """Note the names that stand twice in an object."""
-        counts = Counter(name for name, _ in pairs)
-        self.repeated |= dict.fromkeys(name for name in counts if counts[name] > 1)
+        self.repeated = RepeatedKeys()
 
     def add(self, values: Iterable[bytes]) -> None:
         """Read records; those that are not objects count as records without a field."""
@@ -77,8 +71,7 @@ class _StreamSample:
                 record = msgspec.json.decode(text)
             except (Refusal, *FAILURES):
                 continue
-            with suppress(ValueError, RecursionError):
-                self._search(str(text, "utf-8"))
+            self.repeated.search(0, [bytes(text)])
             if isinstance(record, dict):
                 self._add(record)
 
@@ -133,8 +126,7 @@ class _StreamSample:
             return f" Their field {name!r} is text that holds JSON; write it as an object."
         hint = suggestion(path.text, self.names)
         names = sorted(self.names, key=lambda name: (name.count("."), -self.names[name], name))
-        more = ", ..." if len(names) > _MOST_NAMES else ""
-        have = f" They have {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
+        have = f" They have {first_names(names, _MOST_NAMES)}." if names else ""
         return f"{hint}{have}"
 
     def line(self, field: _ConfiguredField) -> str:
@@ -249,14 +241,10 @@ class FieldCheck:
 
     def repeated(self) -> Iterator[str]:
         """A sentence for each name that stands twice in an object of the records read here."""
-        names = dict.fromkeys(
-            name for sample in (*self._valid, *self._refused) for name in sample.repeated
-        )
-        for name in names:
-            yield (
-                f"{name!r} is twice in one object of the first records; the last value counts. "
-                "Later records are not searched for that."
-            )
+        repeated = RepeatedKeys()
+        for sample in (*self._valid, *self._refused):
+            repeated.add(sample.repeated.names)
+        yield from repeated.warnings()
 
     def lines(self) -> Iterator[str]:
         """The fields of valid records: in how many records each is, and an example."""
@@ -299,10 +287,10 @@ class FieldCheck:
         streams = () if self._options is None else self._options.interactions
         for number, (stream, sample) in enumerate(zip(streams, self._valid[1:], strict=True)):
             key = f"attribution.interactions[{number}].type"
-            others = sample.keys.get(key, set()).difference(stream.types, stream.ignore)
-            if others and stream.types:
-                examples = ", ".join(map(repr, sorted(others)[:_MOST_NAMES]))
-                named = f"{len(others)} of those found" if are_hidden() else examples
+            others = [name for name in sorted(sample.keys.get(key, ())) if is_unnamed(stream, name)]
+            if others:
+                listed = first_names([*map(repr, others)], _MOST_NAMES)
+                named = f"{len(others)} of those found" if are_hidden() else listed
                 yield f"{key}: not in types, so not counted: {named}"
 
 
@@ -396,8 +384,7 @@ def _counted(values: dict[str, int]) -> str:
     if are_hidden():
         return f"{len(values):,} values" if values else ""
     frequent = sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
-    more = ", ..." if len(frequent) > _MOST_NAMES else ""
-    return ", ".join(f"{name} ({count:,})" for name, count in frequent[:_MOST_NAMES]) + more
+    return first_names([f"{name} ({count:,})" for name, count in frequent], _MOST_NAMES)
 
 
 def _example(value: object) -> str:

@@ -26,6 +26,7 @@ from streameval.engine.ingest import RECORDS_AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, JoinWait, Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import StreamevalError
+from streameval.events.printable import first_names
 from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
 from streameval.join.state import JoinedState
@@ -67,6 +68,7 @@ class Loop:
         self._repeated = Onsets("repeated_key", once=True)
         self._advised: dict[tuple[object, ...], float] = {}
         self._overflows = Onsets("label_folded", once=True)
+        self._types = Onsets("unnamed_types", once=True)
         self._fields = FieldCheck(parts.config, parts.schemas)
         self._paused: str | None = None
         self._joins = JoinDriver(parts, clock)
@@ -200,6 +202,17 @@ class Loop:
         self._overflows.observe(
             {name: {"label": name, "advice": overflowing[name]} for name in overflowing}
         )
+        join = snapshot.health.join
+        self._types.observe(
+            {
+                (stream.name, *sorted(stream.unnamed_types)): {
+                    "stream": stream.name,
+                    "advice": stream.types_warning,
+                }
+                for stream in (() if join is None else join.streams)
+                if stream.unnamed_types
+            }
+        )
         problem = snapshot.health.trouble
         if status.health.trouble is None and problem is not None:
             now = self._clock.monotonic()
@@ -293,8 +306,7 @@ def _log_share(change: str, partitions: Collection[Partition]) -> None:
     """Log a change of the share of this process, with its partitions."""
     if partitions:
         names = [str(partition) for partition in sorted(partitions)]
-        more = len(names) - _MOST_LOGGED
-        text = " ".join(names[:_MOST_LOGGED]) + (f" and {more:,} more" if more > 0 else "")
+        text = first_names(names, _MOST_LOGGED, " ")
         emit(logging.INFO, f"partitions_{change}", count=len(names), partitions=text)
 
 

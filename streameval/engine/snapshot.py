@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Count, Reading
 from streameval.engine.analysis import Finding
+from streameval.events.printable import first_names
 from streameval.events.records import Partition
 
 LIFETIME = "lifetime"
@@ -145,6 +146,9 @@ class WebConfigHealth(msgspec.Struct, frozen=True, kw_only=True):
 _FEWEST: Final = 10
 """Number of interactions below which there is no warning."""
 
+_MOST_TYPES: Final = 5
+"""Number of types that a warning names."""
+
 _MANY: Final = 0.2
 """Share of interactions above which users without a list are not exceptions."""
 
@@ -160,6 +164,8 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         outside: counted interactions with items that their list did not show, since the start.
         unlisted: orphans whose users had no list at all in the window before, since the start; 0
             where interactions name their list.
+        unnamed_types: type that neither `types` nor `ignore` names -> number of its interactions,
+            which do not count, since the start.
     """
 
     name: str
@@ -167,9 +173,17 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     open: int
     outside: int
     unlisted: int = 0
+    unnamed_types: Mapping[str, int] = {}
 
     def warning(self, *, by_request: bool) -> str | None:
         """A warning if most of its interactions count in no list, or many users have none; or None.
+
+        `by_request`: see `loss`.
+        """
+        return self.loss(by_request=by_request) or self._login_warning()
+
+    def loss(self, *, by_request: bool) -> str | None:
+        """A warning if most of its interactions count in no list, or None.
 
         `by_request`: whether an interaction names its list; otherwise orphans are usual.
         """
@@ -184,11 +198,23 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         many = sum(lost.values())
         # Open interactions may still count; just after a start, all of them are open.
         if many < _FEWEST or many <= counting + self.open:
-            return self._login_warning()
+            return None
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in lost.items() if count)
         return (
             f"{self.name}: {many:,} of {many + counting:,} interactions count in no list "
             f"({reasons}): do the fields and types in [attribution] match the records?"
+        )
+
+    @property
+    def types_warning(self) -> str | None:
+        """A warning if interactions have a type that no rule names, or None."""
+        if not self.unnamed_types:
+            return None
+        by_count = sorted(self.unnamed_types.items(), key=lambda pair: (-pair[1], pair[0]))
+        names = [f"{name} ({count:,})" for name, count in by_count]
+        return (
+            f"{self.name}: these types do not count, as neither types nor ignore in [attribution] "
+            f"names them: {first_names(names, _MOST_TYPES)}."
         )
 
     def _login_warning(self) -> str | None:
@@ -249,10 +275,17 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
         """Number of lists that are not counted yet."""
         return self.streams[0].open
 
-    def warning(self) -> str | None:
+    def loss(self) -> str | None:
         """A warning if most interactions of a stream count in no list, or None."""
-        warnings = (stream.warning(by_request=self.by_request) for stream in self.streams[1:])
-        return next((sentence for sentence in warnings if sentence is not None), None)
+        losses = (stream.loss(by_request=self.by_request) for stream in self.streams[1:])
+        return next((sentence for sentence in losses if sentence is not None), None)
+
+    def warnings(self) -> Iterator[str]:
+        """What `loss` says of each stream, that its users have no lists, and unnamed types."""
+        for stream in self.streams[1:]:
+            for text in (stream.warning(by_request=self.by_request), stream.types_warning):
+                if text is not None:
+                    yield text
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

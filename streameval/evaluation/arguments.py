@@ -14,6 +14,7 @@ from msgspec import Meta
 from streameval.decoding.fields import TimeUnit
 from streameval.events import Combine
 from streameval.events.errors import StreamevalError, UsageError, with_fields
+from streameval.events.printable import first_names
 from streameval.events.problems import problems
 from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.statistics.intervals import Intervals
@@ -286,9 +287,8 @@ class NoEventsError(StreamevalError):
 
 def no_events(files: Sequence[str]) -> NoEventsError:
     """The error for files without a valid event; its message names the first ones."""
-    others = len(files) - _MOST_NAMED
-    more = f" and {others:,} more" if others > 0 else ""
-    return NoEventsError(f"no valid event in {', '.join(files[:_MOST_NAMED])}{more}.", files=files)
+    named = first_names(files, _MOST_NAMED)
+    return NoEventsError(f"no valid event in {named}.", files=files)
 
 
 ShowProgress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]

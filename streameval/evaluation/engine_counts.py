@@ -8,9 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from streameval.accumulator.event_checks import EventChecks
 from streameval.config import Config
+from streameval.config.field_check import streams_of
 from streameval.config.pipeline import frontend_of, layout
+from streameval.decoding.repeated_keys import RepeatedKeys
 from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.engine.dead_letters import DeadLetter
+from streameval.engine.first_records import FirstRecords
 from streameval.engine.ingest import Ingest, StartOwner
 from streameval.engine.partition import Sink, Tally
 from streameval.engine.snapshot import JoinHealth, Snapshot
@@ -42,6 +45,7 @@ class DumpedEngine(NamedTuple):
     tally: Tally
     dead_letters: Sequence[DeadLetter]
     event_checks: EventChecks
+    repeated_keys: Sequence[str]
     spans: Dumped | None
 
 
@@ -66,6 +70,7 @@ class EngineCounts:
             sink = self._spans.count
         self.ingest = Ingest(frontend_of(config, settings), sink=sink)
         self.dead_letters: list[DeadLetter] = []
+        self.repeated_keys = RepeatedKeys()
 
     @property
     def tally(self) -> Tally:
@@ -75,7 +80,7 @@ class EngineCounts:
     def count_parts(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
         """Streams that are joined are read side by side."""
         if self._config.attribution is None:
-            for size, events in events_of(source, parts, self.search):
+            for size, events in events_of(source, parts, self.search, self.repeated_keys):
                 self.ingest.count(events.records, events.decoded.voting(None))
                 self.dead_letters = first_dead_letters(
                     [*self.dead_letters, *self.ingest.take_invalid()]
@@ -84,10 +89,13 @@ class EngineCounts:
             return
         records = FilesSource(FilesOptions(paths=list(source.names)))
         records.open(owner_from_start(self._config, self.ingest))
+        first = self.ingest.first = FirstRecords(streams_of(self._config))
         for _ in ingest_records(records, self.ingest):
             self.dead_letters = first_dead_letters(
                 [*self.dead_letters, *self.ingest.take_invalid()]
             )
+            for stream, taken in enumerate(first.take()):
+                self.repeated_keys.search(stream, (*taken.valid, *taken.refused))
             yield records.bytes_read
 
     @property
@@ -113,11 +121,19 @@ class EngineCounts:
             for partition, offset in ingest.positions.items()
             if spans is None
         }
-        return DumpedEngine(partitions, ingest.tally, self.dead_letters, ingest.event_checks, spans)
+        return DumpedEngine(
+            partitions,
+            ingest.tally,
+            self.dead_letters,
+            ingest.event_checks,
+            self.repeated_keys.names,
+            spans,
+        )
 
     def merge(self, dumped: DumpedEngine) -> None:
         """See `SliceCounts.merge`."""
         self.ingest.add(dumped.tally, dumped.event_checks)
+        self.repeated_keys.add(dumped.repeated_keys)
         self.dead_letters = first_dead_letters([*self.dead_letters, *dumped.dead_letters])
         for partition, (offset, parts) in dumped.partitions.items():
             self.ingest.restore(partition, {partition: offset}, parts)
@@ -160,15 +176,18 @@ class EngineCounts:
     def warning(self) -> str | None:
         """Warning of the counts, or that most interactions do not join."""
         join = self._join()
-        return self.tally.warning() or (None if join is None else join.warning())
+        return self.tally.warning() or (None if join is None else join.loss())
 
     def warnings(self) -> list[str]:
         """See `SliceCounts.advice`."""
         if self._spans is not None:
             warning = self.warning() or self.ingest.data_warning()
-            return [text for text in (warning, *self._spans.warnings()) if text is not None]
-        problem = self._snapshot.health.trouble
-        return [] if problem is None else [problem]
+            texts = [warning, *self._spans.warnings()]
+        else:
+            texts = [self._snapshot.health.trouble]
+        join = self._join()
+        of_join = () if join is None else join.warnings()
+        return [text for text in dict.fromkeys((*texts, *of_join)) if text is not None]
 
     def _join(self) -> JoinHealth | None:
         options = self._config.attribution

@@ -20,7 +20,6 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import Unreadable
 from streameval.engine.partition import FEWEST_JUDGED
 from streameval.engine.rankers import lists_by_ranker
-from streameval.engine.snapshot import StreamHealth
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.arguments import (
@@ -36,12 +35,12 @@ from streameval.evaluation.joins import JoinInputs
 from streameval.evaluation.processes import map_parts
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import SliceCounts, starts_of
-from streameval.evaluation.sources import CallInputs, EventSource, add_outcomes
+from streameval.evaluation.sources import CallInputs, EventSource, JoinSource, add_outcomes
 from streameval.evaluation.span_readings import SpanReadings, label_column
 from streameval.events import Id
 from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind
-from streameval.join.attribution import OUTCOMES, OutcomeCounts
+from streameval.join.attribution import OutcomeCounts
 from streameval.sources.files import first_record
 from streameval.statistics.intervals import Intervals
 
@@ -94,7 +93,8 @@ class FileCounts:
         # What is no object may have had interactions: nobody knows.
         unread = sum(counts.tally.invalid.get(reason, 0) for reason in get_args(Unreadable))
         is_unread = unread >= FEWEST_JUDGED and unread > counts.tally.consumed / 2
-        self.is_doubtful = is_unread or counts.warning() is not None
+        is_lost = isinstance(source, JoinSource) and source.health.loss() is not None
+        self.is_doubtful = is_unread or is_lost or counts.warning() is not None
         self._source, self._counts = source, counts
         # Whoever reads the rows again joins them again.
         of_tables = dict(zip(setup.call.stream_names, source.outcomes, strict=True))
@@ -286,7 +286,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
         source.used.add(("combine", None))
     for note in () if is_joined else _unread_fields(setup):
         around.note(note)
-    for text in _invalid_notes(setup, counts):
+    for text in (*counts.repeated_keys.warnings(), *_invalid_notes(setup, counts)):
         around.note(text)
     if not counts.tally.valid:
         if (warning := counts.warning()) is not None:
@@ -308,17 +308,14 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
 
 
 def _join_notes(call: CallInputs, source: EventSource) -> Iterator[str]:
-    """Rows of a join that are invalid, and streams most of which count in no list."""
+    """Rows of a join that are invalid, and interactions that count in no list."""
     for at, (name, counts) in enumerate(zip(call.stream_names, source.outcomes, strict=True)):
         if counts.invalid:
             number = f"{counts.invalid:,} of {counts.records:,} rows of {name}"
             needs = ", ".join(_needs(call.events, at))
             yield f"{number} are invalid and left out; a row needs {needs}."
-        outcomes: dict[str, int] = {outcome: getattr(counts, outcome) for outcome in OUTCOMES}
-        health = StreamHealth(name=name, outcomes=outcomes, open=0, outside=counts.outside)
-        by_request = call.events.impressions.rule.key == "request_id"
-        if at and (warning := health.warning(by_request=by_request)) is not None:
-            yield warning
+    if isinstance(source, JoinSource):
+        yield from source.health.warnings()
 
 
 def _needs(inputs: JoinInputs, at: int) -> Iterator[str]:

@@ -15,6 +15,7 @@ from streameval.accumulator.reading_intervals import IntervalMethod, interval_me
 from streameval.accumulator.readings import readings_of
 from streameval.catalogue.metric import Metric
 from streameval.decoding.columns import Decoded
+from streameval.decoding.repeated_keys import RepeatedKeys
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_valid, dead_letters_in
 from streameval.engine.partition import Tally, limited_times
@@ -24,7 +25,7 @@ from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, LabelCaps, Labels, labels_at, segment_of
 from streameval.engine.windows.times import Spans
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.sources import DecodedEvents, EventSource
+from streameval.evaluation.sources import DecodedEvents, EventSource, Lines
 from streameval.evaluation.span_readings import SpanReadings, snapshot_of
 from streameval.events.records import Partition
 from streameval.join.attribution import OutcomeCounts
@@ -111,6 +112,7 @@ class Dumped(NamedTuple):
     event_checks: EventChecks
     clocks: Mapping[Partition, Clock]
     newest: int | None
+    repeated_keys: Sequence[str]
 
 
 class SliceCounts:
@@ -126,6 +128,7 @@ class SliceCounts:
     Attributes:
         dead_letters: the first record of each reason for which a record is invalid.
         event_checks: about a sample of the events.
+        repeated_keys: of JSON lines.
         newest: largest event time, microseconds; None without any.
         outcomes: of records that are joined while they are counted, by stream; here none are.
     """
@@ -149,6 +152,7 @@ class SliceCounts:
         self.dead_letters: list[DeadLetter] = []
         context = families[0].table.context
         self.event_checks = EventChecks(context.attributes, context.popularity)
+        self.repeated_keys = RepeatedKeys()
         self._observed = 0
         self.newest: int | None = None
         self._clocks: dict[Partition, Clock] = {}
@@ -160,7 +164,7 @@ class SliceCounts:
 
     def count_parts(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
         """Count parts of a source, batch by batch; yields the bytes read so far."""
-        for size, events in events_of(source, parts, self.search):
+        for size, events in events_of(source, parts, self.search, self.repeated_keys):
             self._add(events)
             # No name holds the events, or the next ones would not get their memory.
             del events
@@ -219,7 +223,13 @@ class SliceCounts:
             for family in self._families
         ]
         return Dumped(
-            families, self.tally, self.dead_letters, self.event_checks, self._clocks, self.newest
+            families,
+            self.tally,
+            self.dead_letters,
+            self.event_checks,
+            self._clocks,
+            self.newest,
+            self.repeated_keys.names,
         )
 
     def merge(self, dumped: Dumped) -> None:
@@ -231,6 +241,7 @@ class SliceCounts:
                 family.table.add(part)
         self.tally.add(dumped.tally)
         self.event_checks.add(dumped.event_checks)
+        self.repeated_keys.add(dumped.repeated_keys)
         self.dead_letters = first_dead_letters([*self.dead_letters, *dumped.dead_letters])
         self._clocks |= dumped.clocks
         self.newest = _latest(self.newest, dumped.newest)
@@ -354,14 +365,19 @@ def first_dead_letters(dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
 
 
 def events_of(
-    source: EventSource, parts: Iterable[Any], search: Search
+    source: EventSource, parts: Iterable[Any], search: Search, repeated_keys: RepeatedKeys
 ) -> Iterator[tuple[int, DecodedEvents]]:
-    """The events of some parts, batch by batch, each with the bytes read so far."""
+    """The events of some parts, batch by batch, each with the bytes read so far.
+
+    `repeated_keys`: searches JSON lines.
+    """
     before = 0
     for part in parts:
         read = 0
         for events in source.read(part, search):
             read = max(read, events.size)
+            if isinstance(source, Lines):
+                repeated_keys.search(part, events.records.values)
             yield before + read, events
             # A name here would hold the memory that the next events could have.
             del events

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from streameval.accumulator.intake import checked_batch, side_by_side
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.engine.windows.times import Spans
 from streameval.evaluation.arguments import InputError, Named, Note, Options
 from streameval.evaluation.event_rows import EventRows, Needs
@@ -60,8 +61,8 @@ from streameval.events.ids import IdKind
 from streameval.events.lines import LineBlock
 from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.events.rules import end_of
-from streameval.join.attribution import OutcomeCounts
-from streameval.join.tables import Attribution, Stream, join_streams
+from streameval.join.attribution import OUTCOMES, OutcomeCounts, count_types, is_unnamed
+from streameval.join.tables import Attribution, RowCounts, Stream, join_streams
 from streameval.sources.files import NdjsonFile, first_record
 from streameval.sources.opening import expand, size
 from streameval.sources.remote import is_remote
@@ -82,6 +83,8 @@ _FORMS: Final = (
 
 
 ONLY_TREC_PAIRS: Final = "{form=trec} is for two files, the results and the qrels of trec_eval."
+
+_Counts = TypeVar("_Counts", bound=OutcomeCounts)
 
 _NAME: Final = re.compile(r"[^.\[\]]+")
 
@@ -588,7 +591,9 @@ class JoinSource:
             table, used = read_interactions(stream, options)
             streams.append(Stream(table, stream.rule))
             self.used |= used
-        self.outcomes: Sequence[OutcomeCounts] = [OutcomeCounts() for _ in (impressions, *streams)]
+        self.outcomes: Sequence[RowCounts] = [RowCounts() for _ in (impressions, *streams)]
+        self._unnamed_types = [{}, *map(_unnamed_types, streams)]
+        self._stream_names = inputs.names
         empty = empty_lists(impressions, self._rule)
         rows.find_kind([TablePart(Frame("impressions", empty), 0, kind=empty.schema)])
         self.ids: IdKind | None = rows.ids
@@ -604,6 +609,27 @@ class JoinSource:
     def __getstate__(self) -> dict[str, Any]:
         # Another process gets the parts that it counts.
         return {**vars(self), "parts": []}
+
+    @property
+    def health(self) -> JoinHealth:
+        """The outcomes so far as a daemon has them."""
+        streams = [
+            StreamHealth(
+                name=name,
+                outcomes={outcome: getattr(counts, outcome) for outcome in OUTCOMES},
+                open=0,
+                outside=counts.outside,
+                unlisted=counts.unlisted,
+                unnamed_types=types,
+            )
+            for name, counts, types in zip(
+                self._stream_names, self.outcomes, self._unnamed_types, strict=True
+            )
+        ]
+        by_request = self._rule.key == "request_id"
+        return JoinHealth(
+            streams=tuple(streams), bytes=0, clocks=(), idle_timeouts=0, by_request=by_request
+        )
 
     def read(self, part: Any, search: Search) -> Iterator[DecodedEvents]:
         """The lists of a part."""
@@ -634,9 +660,18 @@ class JoinSource:
             yield _with_records(decoded, Partition(frame.name, number), first, size)
 
 
-def add_outcomes(
-    left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts], sign: int = 1
-) -> list[OutcomeCounts]:
+def _unnamed_types(stream: Stream) -> dict[str, int]:
+    """The types of the interactions that neither `types` nor `ignore` names, and how many each."""
+    counts: dict[str, int] = {}
+    table = stream.table
+    if table is not None and "type" in table.column_names:
+        for row in table["type"].value_counts().to_pylist():
+            if is_unnamed(stream.rule, row["values"]):
+                count_types(counts, [row["values"]], row["counts"])
+    return counts
+
+
+def add_outcomes(left: Sequence[_Counts], right: Sequence[_Counts], sign: int = 1) -> list[_Counts]:
     """The outcomes of both, of each stream; their difference with the sign -1."""
     return [outcomes.plus(other, sign) for outcomes, other in zip(left, right, strict=True)]
 

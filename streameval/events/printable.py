@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 _JOINERS: Final = "\u200c\u200d"
@@ -50,6 +51,17 @@ def printable_json(text: str) -> str:
     return "".join(
         char if char == "\n" or _is_printable(char) else dumps(char)[1:-1] for char in text
     )
+
+
+def first_names(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first names of a list, and how many more there are.
+
+    Example:
+        >>> first_names(["a", "b", "c", "d"], 2), first_names(["a", "b"], 2)
+        ('a, b and 2 more', 'a, b')
+    """
+    others = len(names) - most
+    return separator.join(names[:most]) + (f" and {others:,} more" if others > 0 else "")
 
 
 def _is_printable(char: str) -> bool:

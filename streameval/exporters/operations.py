@@ -112,6 +112,10 @@ _TEXTS: Final = {
         "Counted interactions with an item that is not in their list. If most are, ids differ "
         "between the streams."
     ),
+    "join_unnamed_types": (
+        "Interactions that do not count, because neither types nor ignore in [attribution] names "
+        "their type, since the start: perhaps a type is misspelt. The log names the types."
+    ),
     "join_open": (
         "Records that wait for the end of their window; for impressions, lists that are in no "
         "value yet."
@@ -211,6 +215,8 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[PrometheusFamily]:
         yield family("join_records_total", outcomes)
         outside = [({"stream": stream.name}, stream.outside) for stream in join.streams[1:]]
         yield family("join_outside_total", outside)
+        unnamed = {of.name: sum(of.unnamed_types.values()) for of in join.streams[1:]}
+        yield _by("join_unnamed_types", "stream", unnamed)
         yield family(
             "join_open", [({"stream": stream.name}, stream.open) for stream in join.streams]
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from streameval.decoding.fields import EventFields, Format, TimeUnit, gain_problems
 from streameval.engine.clock import Int64
+from streameval.engine.windows.labels import OTHER
 from streameval.engine.windows.times import SECOND, duration_of, duration_problem
 from streameval.events import Combine
+from streameval.events.previews import preview
 from streameval.events.problems import check_types
 
 AttributionKey: TypeAlias = Literal["request_id", "user_item"]
@@ -95,14 +97,46 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, gc=False):
         closed: int = sum(getattr(self, name) for name in OUTCOMES)
         return self.records - closed
 
-    def plus(self, other: OutcomeCounts, sign: int = 1) -> OutcomeCounts:
+    def plus(self, other: Self, sign: int = 1) -> Self:
         """The sum with another one, or the difference to it with the sign -1."""
-        return OutcomeCounts(
+        return type(self)(
             **{
                 name: getattr(self, name) + sign * getattr(other, name)
                 for name in self.__struct_fields__
             }
         )
+
+
+class TypeRule(Protocol):
+    """Which types of interactions count; see `InteractionOptions`."""
+
+    @property
+    def types(self) -> Mapping[str, float]:
+        """Type -> gain; if there are any, other types do not count."""
+
+    @property
+    def ignore(self) -> Sequence[str]:
+        """Types that do not count."""
+
+
+def counts_type(rule: TypeRule, name: str | None) -> bool:
+    """True if interactions of a type count; None: without a type."""
+    return name not in rule.ignore and (not rule.types or name in rule.types)
+
+
+def is_unnamed(rule: TypeRule, name: str | None) -> bool:
+    """True if a type does not count, although `ignore` does not name it: perhaps it is misspelt."""
+    return name is not None and name not in rule.ignore and not counts_type(rule, name)
+
+
+_MOST_TYPES: Final = 64
+
+
+def count_types(counts: dict[str, int], names: Iterable[str], number: int = 1) -> None:
+    """Count types by their previews; those of more than 64 are counted as `__other__`."""
+    for name in map(preview, names):
+        key = name if name in counts or len(counts) < _MOST_TYPES else OTHER
+        counts[key] = counts.get(key, 0) + number
 
 
 class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

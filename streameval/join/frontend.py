@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import add
@@ -229,6 +230,7 @@ class JoinStats:
         self._by_request = by_request
         self._past = [OutcomeCounts() for _ in names]
         self._past_unlisted = [0 for _ in names]
+        self._past_unnamed: list[dict[str, int]] = [{} for _ in names]
         self._idle_timeouts = 0
         self._current: dict[Partition, JoinedState] = {}
 
@@ -243,10 +245,12 @@ class JoinStats:
             if joins.get(partition) is not state:
                 self._past = _sums(self._past, state.done())
                 self._past_unlisted = [*map(add, self._past_unlisted, state.joiner.unlisted)]
+                self._past_unnamed = _merged(self._past_unnamed, state.joiner.unnamed_types)
                 self._idle_timeouts += state.idle_timeouts
-        self._current, totals = joins, self._past
+        self._current, totals, unnamed = joins, self._past, self._past_unnamed
         for state in joins.values():
             totals = _sums(totals, state.done())
+            unnamed = _merged(unnamed, state.joiner.unnamed_types)
         streams = [
             StreamHealth(
                 name=name,
@@ -255,6 +259,7 @@ class JoinStats:
                 outside=total.outside,
                 unlisted=self._past_unlisted[number]
                 + sum(state.joiner.unlisted[number] for state in joins.values()),
+                unnamed_types=unnamed[number],
             )
             for number, (name, total) in enumerate(zip(self._names, totals, strict=True))
         ]
@@ -275,3 +280,11 @@ class JoinStats:
 
 def _sums(left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts]) -> list[OutcomeCounts]:
     return [total.plus(other) for total, other in zip(left, right, strict=True)]
+
+
+def _merged(
+    left: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]
+) -> list[dict[str, int]]:
+    """The numbers by type of both, of each stream."""
+    pairs = zip(left, right, strict=True)
+    return [dict(Counter(total) + Counter(other)) for total, other in pairs]

@@ -22,7 +22,12 @@ from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.previews import preview
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.events.times import END_MOMENT, FIRST_MOMENT
-from streameval.join.attribution import AttributionKey, InteractionOptions
+from streameval.join.attribution import (
+    AttributionKey,
+    InteractionOptions,
+    counts_type,
+    is_unnamed,
+)
 
 
 class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
@@ -31,6 +36,7 @@ class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
     Attributes:
         keys: request id or user of each interaction.
         counts: whether its type counts.
+        unnamed: whether neither `types` nor `ignore` names its type, which does not count then.
         indices, voters, invalid, tombstones: as in `Decoded`.
     """
 
@@ -43,6 +49,7 @@ class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
     types: Sequence[str | None]
     gains: Sequence[float]
     counts: NDArray[np.bool_]
+    unnamed: NDArray[np.bool_]
     event_ids: Sequence[str] | None
     voters: Sequence[str | int | bytes | None] | None = None
     invalid: Sequence[tuple[int, InvalidEvent]] = ()
@@ -156,11 +163,9 @@ class InteractionDecoder:
         gains = [float(options.types.get(kind or "", 1.0)) for kind in types]
         if options.gain is not None:
             pairs = zip(gains, rows, strict=True)
-            gains = [by_type if row.gain is None else row.gain for by_type, row in pairs]
-        counts = [
-            kind not in options.ignore and (not options.types or kind in options.types)
-            for kind in types
-        ]
+            gains = [of_type if row.gain is None else row.gain for of_type, row in pairs]
+        by_type = {kind: counts_type(options, kind) for kind in set(types)}
+        unnamed = {kind for kind in by_type if is_unnamed(options, kind)}
         has_ids = options.event_id is not None
         return InteractionColumns(
             indices=np.array(indices, dtype=np.int64),
@@ -170,7 +175,8 @@ class InteractionDecoder:
             types=types,
             gains=gains,
             event_ids=[str(row.event_id) for row in rows] if has_ids else None,
-            counts=np.array(counts, dtype=np.bool_),
+            counts=np.array([by_type[kind] for kind in types], dtype=np.bool_),
+            unnamed=np.array([kind in unnamed for kind in types], dtype=np.bool_),
             **refused,
         )
 

@@ -18,7 +18,14 @@ from streameval.engine.clock import BEFORE_ALL, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Interaction
 from streameval.events.ragged import Ragged
-from streameval.join.attribution import FOREVER, AttributionKey, Outcome, OutcomeCounts, Rules
+from streameval.join.attribution import (
+    FOREVER,
+    AttributionKey,
+    Outcome,
+    OutcomeCounts,
+    Rules,
+    count_types,
+)
 from streameval.join.closed_lists import closed_events
 from streameval.join.interactions import InteractionColumns
 from streameval.join.kernel import InteractionKeys, ListColumns, are_in_lists, last_touches
@@ -140,6 +147,8 @@ class Joiner:
         outcomes: of the records of each stream.
         unlisted: number of orphans of each stream whose users had no list in the window before,
             since this object was made; not in the state.
+        unnamed_types: of each stream, the number of ignored interactions by type that neither
+            `types` nor `ignore` names; also since then, see `count_types`.
         listener: follows the records; None without one.
     """
 
@@ -148,6 +157,7 @@ class Joiner:
         self.watermark = BEFORE_ALL
         self.outcomes = [OutcomeCounts() for _ in range(max(streams) + 1)]
         self.unlisted = [0] * len(self.outcomes)
+        self.unnamed_types: list[dict[str, int]] = [{} for _ in self.outcomes]
         self.listener: Listener | None = None
         self._streams = streams
         self.items = ItemNumbers()
@@ -353,6 +363,10 @@ class Joiner:
         ignored = _ignored(part.content)
         for row in np.flatnonzero(late | ignored).tolist():
             self._refuse(stream, "late" if late[row] else "ignored", records, row)
+        if isinstance(part.content, InteractionColumns) and part.content.unnamed.any():
+            rows = np.flatnonzero(part.content.unnamed & ~late).tolist()
+            names = (str(part.content.types[row]) for row in rows)
+            count_types(self.unnamed_types[stream], names)
         if (late | ignored).any():
             records = records.take(np.flatnonzero(~(late | ignored)))
         table: OpenTable[Any] = self.lists if isinstance(records, OpenLists) else self.interactions

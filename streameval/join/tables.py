@@ -33,7 +33,7 @@ from streameval.events.ragged import IdColumn, Ragged, matrix_column
 from streameval.events.rules import RESERVED
 from streameval.events.saved_states import damaged
 from streameval.events.times import outside_range
-from streameval.join.attribution import FOREVER, AttributionKey, OutcomeCounts
+from streameval.join.attribution import FOREVER, AttributionKey, OutcomeCounts, counts_type
 from streameval.join.kernel import (
     Contents,
     InteractionKeys,
@@ -128,6 +128,16 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return "request_id" if self.key == "request_id" else "users"
 
 
+class RowCounts(OutcomeCounts, kw_only=True, gc=False):
+    """Rows of one table or stream of tables by outcome.
+
+    Attributes:
+        unlisted: orphans whose users had no list at all in the window before.
+    """
+
+    unlisted: int = 0
+
+
 class JoinedTables(NamedTuple):
     """The result of a join.
 
@@ -139,6 +149,8 @@ class JoinedTables(NamedTuple):
         impressions: outcome of each row, a code of ROW_OUTCOMES.
         interactions: the same of interactions.
         outside: True for interactions that count, with an item that their list did not show.
+        unlisted: True for orphans of users without any list in the window before; False where
+            interactions name their list.
         hidden_losses: True for lists with an item with gains above and below 0, of which the
             largest counts.
 
@@ -154,16 +166,17 @@ class JoinedTables(NamedTuple):
     impressions: OutcomeCodes
     interactions: OutcomeCodes
     outside: BoolArray
+    unlisted: BoolArray
     hidden_losses: BoolArray
 
     @property
-    def counts(self) -> tuple[OutcomeCounts, OutcomeCounts]:
+    def counts(self) -> tuple[RowCounts, RowCounts]:
         """Number of impressions and of interactions by outcome; they add up to the rows."""
-        return _counts_of(self.impressions), _counts_of(self.interactions, self.outside)
+        return _counts_of(self.impressions), self.counts_of(slice(None))
 
-    def counts_of(self, rows: slice) -> OutcomeCounts:
+    def counts_of(self, rows: slice) -> RowCounts:
         """Number of these interactions by outcome."""
-        return _counts_of(self.interactions[rows], self.outside[rows])
+        return _counts_of(self.interactions[rows], self.outside[rows], self.unlisted[rows])
 
 
 class Stream(NamedTuple):
@@ -232,6 +245,7 @@ def join_streams(
         join.impressions,
         join.interactions,
         join.outside(join.interactions == _COUNTED),
+        join.unlisted,
         join.hidden_losses(rows),
     )
 
@@ -269,7 +283,7 @@ class Closed(NamedTuple):
     """
 
     lists: Any
-    counts: tuple[OutcomeCounts, OutcomeCounts]
+    counts: tuple[RowCounts, RowCounts]
     state: OpenRows
 
 
@@ -523,6 +537,7 @@ class _Join:
         impression_columns: the impressions.
         impressions, interactions: outcomes.
         times: of interactions.
+        unlisted: see `JoinedTables`.
     """
 
     def __init__(
@@ -556,6 +571,7 @@ class _Join:
         )
         self._refuse_copies()
         self._items, self.names = _sorted_codes(reports["item"])
+        self.unlisted = np.zeros(self.interactions.size, np.bool_)
         self._match()
 
     def lists(self, rows: IntArray) -> Any:
@@ -670,6 +686,16 @@ class _Join:
             queries = InteractionKeys(clicked_keys, self._items[clicks], moments)
             matched, lists = last_touches(views, queries, self._window, contents.of(rows))
             lists = rows[lists]
+            orphans = np.setdiff1d(np.arange(clicks.size), matched)
+            latest = latest_lists(
+                keys[rows],
+                times[rows],
+                clicked_keys[orphans],
+                moments[orphans],
+                self._window,
+                contents.of(rows),
+            )
+            self.unlisted[clicks[orphans[latest < 0]]] = True
         self._clicks, self._lists = clicks[matched], impressions[lists]
         orphan = np.ones(clicks.size, np.bool_)
         orphan[matched] = False
@@ -743,7 +769,7 @@ def _report(stream: Stream, number: int) -> Any:
         explicit_gains = _floats(column_of(table, "gain"))
         gains = np.where(null_rows(table["gain"]), gains, explicit_gains)
         invalid |= ~(np.abs(gains) <= LARGEST_GAIN)
-    counts = [name not in rule.ignore and (not rule.types or name in rule.types) for name in types]
+    counts = [counts_type(rule, name) for name in types]
     invalid |= null_rows(key) | null_rows(item)
     if rule.types:
         invalid |= of_type == len(types) - 1
@@ -972,11 +998,16 @@ def _numbers(column: Any) -> Any:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _counts_of(outcomes: Any, outside: Any = ()) -> OutcomeCounts:
+def _counts_of(outcomes: Any, outside: Any = (), unlisted: Any = ()) -> RowCounts:
     """Rows by outcome; open ones are not counted yet."""
     counts = np.bincount(outcomes, minlength=len(ROW_OUTCOMES))[:_OPEN].tolist()
     named = dict(zip(ROW_OUTCOMES, counts, strict=False))
-    return OutcomeCounts(records=sum(counts), **named, outside=int(np.count_nonzero(outside)))
+    return RowCounts(
+        records=sum(counts),
+        **named,
+        outside=int(np.count_nonzero(outside)),
+        unlisted=int(np.count_nonzero(unlisted)),
+    )
 
 
 def _arrow() -> Any:

@@ -194,6 +194,38 @@ def test_seconds_that_are_read_as_microseconds_are_doubted() -> None:
         evaluate("mrr", impressions=shown, interactions=clicks)
 
 
+def test_users_without_lists_and_types_that_no_rule_names_are_told_of_lines_and_tables(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG.format(key="user_item").replace('event_id = "event_id"\n', ""))
+    at = [1_767_225_600_000_000 + 10**6 * row for row in range(60)]
+    shown: list[dict[str, Any]] = [
+        {"request_id": f"r{row}", "users": f"u{row}", "recommendations": ["a"], "variant": "x"}
+        | {"times": at[row]}
+        for row in range(60)
+    ]
+    clicks: list[dict[str, Any]] = [
+        {"users": f"u{row}" if row % 3 else f"c{row}", "times": at[row], "item": "a", "type": kind}
+        for row, kind in enumerate(["click", "click", "cart", "click", "clik"] * 12)
+    ]
+    for name, rows in (("shown", shown), ("clicks", clicks)):
+        (tmp_path / f"{name}.ndjson").write_text("\n".join(map(json.dumps, rows)))
+        (tmp_path / name).mkdir()
+        parquet.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}/part.parquet")
+    told = []
+    for end, processes in ((".ndjson", 1), ("", 1), ("", 2)):
+        paths = [tmp_path / f"shown{end}", tmp_path / f"clicks{end}"]
+        with pytest.warns(SuspiciousEventsWarning) as warned:
+            evaluate(paths, config=config, processes=processes)
+        told.append([str(warning.message).partition(": ")[2] for warning in warned])
+    assert told[0] == told[1] == told[2]
+    login, types = told[0]
+    assert login.startswith("16 of 48 interactions are of users who were not shown any list")
+    assert types.startswith("these types do not count")
+    assert types.endswith('names them: "clik" (12).')
+
+
 def test_columns_without_values_are_unlike_none() -> None:
     shown = pa.table({**SHOWN, "request_id": [1], "recommendations": [[7]]})
     clicks = pa.table({"request_id": [1], "item": [7], "times": [1]})

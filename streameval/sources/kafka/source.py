@@ -19,6 +19,7 @@ from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from streameval.events.errors import SourceError, UnevenStreamsError
 from streameval.events.extras import imports_of
+from streameval.events.printable import first_names
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
 from streameval.events.secrets import redact
 from streameval.sources.kafka.client_settings import (
@@ -163,9 +164,8 @@ class KafkaSource:
         if not self._waiting:
             return None if self._silence is None else f"{self._silence}; still trying."
         waiting = [str(partition) for partition in sorted(self._waiting)]
-        more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
         first = self._waiting[min(self._waiting)]
-        return f"{first}; {', '.join(waiting[:_NAMED])}{more} wait for it; still trying."
+        return f"{first}; {first_names(waiting, _NAMED)} wait for it; still trying."
 
     def open(self, owner: PartitionOwner) -> None:
         """Start to connect; `poll` joins the group."""
