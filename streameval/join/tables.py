@@ -333,7 +333,11 @@ def closed(
     span = duration_of(rule.window) + duration_of(rule.lateness)
     decided = (join.interactions == _COUNTED) | (join.interactions == _ORPHAN)
     stay = (decided & (join.times + span >= edge)) | (join.interactions == _OPEN)
-    counts = _counts_of(impressions), _counts_of(outcomes, join.outside(outcomes == _COUNTED))
+    unlisted = join.unlisted & (outcomes == _ORPHAN)
+    counts = (
+        _counts_of(impressions),
+        _counts_of(outcomes, join.outside(outcomes == _COUNTED), unlisted),
+    )
     rest = OpenRows(
         _rest(lists.table, impressions == _OPEN, np.full(final.size, _ACCEPTED, np.int8)),
         _rest(interactions, stay, np.where(decided, _REPORTED, _ACCEPTED).astype(np.int8)),

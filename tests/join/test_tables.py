@@ -21,7 +21,7 @@ from streameval.attribution import (
     pieces,
     sides,
 )
-from streameval.join.attribution import OutcomeCounts
+from streameval.join.tables import RowCounts
 from tests.effort import thorough
 from tests.join.slow_tables import Row, slow_join
 from tests.join.worlds import ACT_KINDS, SECOND, SHOWN_KINDS, World, world
@@ -106,8 +106,8 @@ def _events_of(tables: Any) -> list[tuple[Any, ...]]:
     return sorted((event for table in tables for event in _events(table)), key=repr)
 
 
-def _sum(counts: Sequence[tuple[OutcomeCounts, OutcomeCounts]]) -> tuple[Any, Any]:
-    whole = OutcomeCounts(), OutcomeCounts()
+def _sum(counts: Sequence[tuple[RowCounts, RowCounts]]) -> tuple[RowCounts, RowCounts]:
+    whole = RowCounts(), RowCounts()
     for shown, acts in counts:
         whole = whole[0].plus(shown), whole[1].plus(acts)
     return whole
