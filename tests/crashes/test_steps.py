@@ -15,7 +15,7 @@ from streameval.events.errors import RefusedStateError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 from tests.durability.checkpointing import LoneMember, P, after, with_policy
 from tests.durability.test_refusals import CASES
-from tests.effort import thorough
+from tests.effort import sampled, thorough
 from tests.stores.drafts import SHARD, STORE, MemoryStore, draft, restored, whole
 
 BEFORE, AFTER = 110, 120
@@ -147,7 +147,7 @@ def _restart(policy: str, at: Collection[int] = ()) -> tuple[MemoryStore, int]:
     return store, member.commits[-1][P] if member.commits else 10
 
 
-@pytest.mark.parametrize("policy", ["on_truncated", "on_other_settings"])
+@pytest.mark.parametrize("policy", sampled(["on_truncated", "on_other_settings"], 2))
 def test_a_kill_at_any_step_of_a_restart_leaves_no_commit_that_looks_foreign(policy: str) -> None:
     whole, committed = _restart(policy)
     assert committed == 0

@@ -13,7 +13,6 @@ from streameval.checkpoints.store import (
     Listing,
     NewestCheckpoint,
     SavedCheckpoint,
-    Store,
     folder_store,
 )
 from streameval.decoding.fields import EventFields
@@ -395,16 +394,6 @@ def test_a_lost_partition_is_dropped_without_a_checkpoint() -> None:
     member.checkpointer.lost([P])
     assert (member.shown, member.commits, member.ingest.positions) == (0, [], {})
     assert LoneMember(store).assign() == 0
-
-
-def test_without_budget_the_next_owner_counts_again() -> None:
-    store: Store = MemoryStore()
-    member = owner(store, budget=0.0)
-    member.count(0, 5)
-    member.checkpointer.revoked([P])
-    assert member.shown == 0
-    heir = LoneMember(store)
-    assert heir.assign() == 0
 
 
 def test_a_partition_that_returns_with_an_older_checkpoint_is_not_shown_twice() -> None:

@@ -217,7 +217,9 @@ def test_a_record_that_does_not_match_its_schema_is_invalid(
         "not_framed": [b"", b"\0\0\0", b"\1" + good[1:], b'{"user": 1}'],
         "unknown_schema": [framed(999_999, good[5:])],
         "unusable_schema": [framed(other, good[5:])],
-        "not_of_its_schema": [good[:5], good[:6], good[:-1], good[:5] + b"\xff" * 40],
+        "not_of_its_schema": [
+            *(good[:5], good[:6], good[:-1], good[:5] + b"\xff" * 40, good + b"\0"),
+        ],
     }
     bad = {reason: bad[reason] for reason in ("not_framed", *reasons)}
     values = [value for records in bad.values() for value in (*records, good, None)]

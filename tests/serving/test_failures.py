@@ -246,8 +246,6 @@ def test_of_another_release_what_is_shown_stays_and_a_new_reader_shows_none(site
     ("change", "problem"),
     [
         (('labels = ["variant", "model"]', 'labels = ["model", "variant"]'), "labels: "),
-        (('segments = ["country"]', 'segments = ["country", "age"]'), "segments: "),
-        (("intervals = {}", "intervals = {}\nmax_items = 7"), "max_items: "),
         (("intervals = {}", "intervals = {}\ndepth = 9"), "depth: "),
         (
             ('spans = ["1h", "24h"]', 'spans = ["1h"], pane = "5m"'),

@@ -215,6 +215,7 @@ print(offset + 1)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of several users")
 def test_replicas_of_different_users_share_a_folder_by_their_group() -> None:
     with TemporaryDirectory() as volume:

@@ -59,12 +59,12 @@ def test_the_two_newest_rounds_and_what_they_refer_to_are_kept(disk: SimulatedDi
 
 
 def test_files_are_few_and_parts_are_copied_seldom(disk: SimulatedDisk) -> None:
-    """A pane of 5,000 bytes closes with each round, and one of 200 old ones goes."""
+    """A pane of 5,000 bytes closes with each round, and one of 100 old ones goes."""
     store, size = opened(disk), 5_000
     panes: list[Part] = []
     written = most = 0
-    for number in range(600):
-        unchanged = [msgspec.structs.replace(pane, content=None) for pane in panes[-200:]]
+    for number in range(300):
+        unchanged = [msgspec.structs.replace(pane, content=None) for pane in panes[-100:]]
         panes.append(part(f"pane/{number:03}", [b"%05d" % number * (size // 5)]))
         plain = draft(number)
         parts: Sequence[Part] = [*plain.parts, *unchanged, panes[-1]]
@@ -74,10 +74,10 @@ def test_files_are_few_and_parts_are_copied_seldom(disk: SimulatedDisk) -> None:
         most = max(most, len(disk.files()))
     assert most <= 64 + 4
     # The table of the parts is written with each round.
-    tables = 600 * 200 * 200
-    assert written <= tables + 5 * 600 * size
+    tables = 300 * 100 * 200
+    assert written <= tables + 5 * 300 * size
     saved = present(opened(disk).newest(SHARD).saved)
-    assert saved.read("pane/450") == b"00450" * (size // 5)
+    assert saved.read("pane/250") == b"00250" * (size // 5)
 
 
 def test_a_shard_leaves_a_directory_once_another_process_has_saved_it_twice(
