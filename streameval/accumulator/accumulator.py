@@ -421,7 +421,8 @@ class Accumulator:
         if self.context is not other.context:
             check_same_inputs(self.context.identity, other.context.identity)
         # Hold only one lock at a time: two threads that merge crosswise would deadlock.
-        counts = other.copy()._counts  # noqa: SLF001  of the same class
+        with other.lock:
+            counts = other._counts.copy()
         with self.lock:
             self._counts.merge(counts)
 
