@@ -96,13 +96,18 @@ finally:
 def _lists(events: int) -> Iterator[tuple[list[str], list[str]]]:
     """Ten items of 50,000, and two interactions, of which one is shown in a third of the lists."""
     draw = np.random.default_rng(1)
-    shown, acts = draw.integers(50_000, size=(events, 10)), draw.integers(50_000, size=(events, 2))
-    acts[::3, 0] = shown[::3, 4]
-    yield from zip(shown.astype(str).tolist(), acts.astype(str).tolist(), strict=True)
+    shown, interactions = (
+        draw.integers(50_000, size=(events, 10)),
+        draw.integers(50_000, size=(events, 2)),
+    )
+    interactions[::3, 0] = shown[::3, 4]
+    yield from zip(shown.astype(str).tolist(), interactions.astype(str).tolist(), strict=True)
 
 
 def _as_csv(path: Path, events: int) -> Path:
-    rows = (f"{'|'.join(shown)},{'|'.join(acts)}\n" for shown, acts in _lists(events))
+    rows = (
+        f"{'|'.join(shown)},{'|'.join(interactions)}\n" for shown, interactions in _lists(events)
+    )
     with path.open("w") as file:
         file.write("recommendations,interactions\n")
         file.writelines(rows)
@@ -111,14 +116,14 @@ def _as_csv(path: Path, events: int) -> Path:
 
 def _as_lines(path: Path, events: int) -> Path:
     with path.open("w") as file:
-        for shown, acts in _lists(events):
-            file.write(json.dumps({"recommendations": shown, "interactions": acts}) + "\n")
+        for shown, interactions in _lists(events):
+            file.write(json.dumps({"recommendations": shown, "interactions": interactions}) + "\n")
     return path
 
 
 def _as_text_parquet(path: Path, events: int) -> Path:
-    shown, acts = zip(*_lists(events), strict=True)
-    pq.write_table(pa.table({"recommendations": shown, "interactions": acts}), path)
+    shown, interactions = zip(*_lists(events), strict=True)
+    pq.write_table(pa.table({"recommendations": shown, "interactions": interactions}), path)
     return path
 
 
@@ -179,10 +184,10 @@ def _write(path: Path, events: int) -> None:
         for begin in range(0, events, _GROUP):
             rows = min(_GROUP, events - begin)
             made = traffic.columns(rows, _K, least=0, most=3, seed=begin)
-            acts, offsets = made.interactions
+            interactions, offsets = made.interactions
             edges = (np.arange(rows + 1) * _K).astype(np.int32)
             columns = [
                 pa.ListArray.from_arrays(edges, made.recommendations.ravel()),
-                pa.ListArray.from_arrays(offsets.astype(np.int32), acts),
+                pa.ListArray.from_arrays(offsets.astype(np.int32), interactions),
             ]
             writer.write_table(pa.table(columns, schema=schema))

@@ -60,10 +60,10 @@ def _events(events: Sequence[Event]) -> Task:
 def _columns(events: Sequence[Event]) -> Task:
     """Matrices of integer ids, without Python objects per event."""
     lengths = [len(event.interactions) for event in events]
-    acts = [number(item) for event in events for item in event.interactions]
+    interactions = [number(item) for event in events for item in event.interactions]
     columns = Columns(
         recommendations=np.array([list(map(number, e.recommendations)) for e in events]),
-        interactions=(np.array(acts), np.concatenate(([0], np.cumsum(lengths)))),
+        interactions=(np.array(interactions), np.concatenate(([0], np.cumsum(lengths)))),
     )
 
     def task() -> Values:
@@ -145,9 +145,11 @@ def rectools(events: Sequence[Event], item: Callable[[object], object] = str) ->
         for user, event in enumerate(events)
         for rank, shown in enumerate(event.recommendations, 1)
     ]
-    acts = [(user, item(act)) for user, event in enumerate(events) for act in event.interactions]
+    interactions = [
+        (user, item(act)) for user, event in enumerate(events) for act in event.interactions
+    ]
     reco = pandas.DataFrame(shown, columns=["user_id", "item_id", "rank"])
-    truth = pandas.DataFrame(acts, columns=["user_id", "item_id"])
+    truth = pandas.DataFrame(interactions, columns=["user_id", "item_id"])
     calculate = import_module("rectools.metrics").calc_metrics
     return lambda: dict(calculate(metrics, reco=reco, interactions=truth))
 

@@ -17,8 +17,8 @@ def clicks(events: int, k: int = 20, *, catalog: int = len(CATALOG)) -> list[Eve
     made = []
     for _ in range(events):
         items = _items(draw, k, catalog)
-        acts = [draw.choice(items)] if draw.random() < 0.1 else []
-        made.append(Event(recommendations=items, interactions=acts))
+        interactions = [draw.choice(items)] if draw.random() < 0.1 else []
+        made.append(Event(recommendations=items, interactions=interactions))
     return made
 
 
@@ -28,11 +28,11 @@ def offline(events: int, k: int = 20, *, catalog: int = len(CATALOG)) -> list[Ev
     made = []
     for _ in range(events):
         items = _items(draw, k, catalog)
-        acts = {
+        interactions = {
             draw.choice(items) if draw.random() < 0.35 else _item(draw, catalog)
             for _ in range(draw.randint(1, 10))
         }
-        made.append(Event(recommendations=items, interactions=sorted(acts)))
+        made.append(Event(recommendations=items, interactions=sorted(interactions)))
     return made
 
 
@@ -46,8 +46,8 @@ def columns(lists: int, k: int, *, least: int = 1, most: int = 10, seed: int = 1
     owner = np.repeat(np.arange(lists), lengths)
     hits = shown[owner, draw.integers(0, k, owner.size)]
     others = draw.integers(0, catalog, owner.size)
-    acts = np.where(draw.random(owner.size) < 0.35, hits, others)
-    return Columns(recommendations=shown, interactions=(acts, offsets))
+    interactions = np.where(draw.random(owner.size) < 0.35, hits, others)
+    return Columns(recommendations=shown, interactions=(interactions, offsets))
 
 
 def _items(draw: random.Random, k: int, catalog: int) -> list[str]:

@@ -109,8 +109,8 @@ def with_windows(version: int) -> Snapshot:
 def panes(*means: float) -> Snapshot:
     """One variant with a mean for each minute."""
     kept = tuple(
-        PaneMeans(place * MINUTE, MINUTE, {("a",): [(level * 10, 10)]})
-        for place, level in enumerate(means)
+        PaneMeans(index * MINUTE, MINUTE, {("a",): [(level * 10, 10)]})
+        for index, level in enumerate(means)
     )
     past = FamilyHistory(("ndcg@10",), kept, 0, {})
     snapshot = picture(mean("ndcg@10", ("a",), sum(means), len(means)))

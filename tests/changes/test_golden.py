@@ -48,7 +48,7 @@ def e_value(shift: Shift, tolerate: float) -> float:
 
 
 def by_users(shifts: Shifts) -> list[Shift]:
-    spans = [DaySpan(place, place, 28) for place in range(21, 28)]
+    spans = [DaySpan(index, index, 28) for index in range(21, 28)]
     return [shift for shift in shifts.between(spans, STEADY) if shift is not None]
 
 

@@ -99,7 +99,7 @@ def dead_letters(config: DaemonConfig) -> set[tuple[int, int]]:
     """The dead-lettered records, as (partition, offset)."""
     client, topic = {"bootstrap_servers": config.address}, config.topic
     letters = DeadLetterReader(client, [f"{topic}.dlq"], [topic])
-    return {(letter.partition.number, letter.offset) for letter in letters}
+    return {(dead_letter.partition.number, dead_letter.offset) for dead_letter in letters}
 
 
 Problems = list[str]

@@ -126,8 +126,8 @@ def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> No
 def by_country(**how: Any) -> list[dict[str, Any]]:
     """Events of two countries; some have none."""
     return [
-        event | ({"country": "nl" if place % 2 else "de"} if (place + 1) % 10 else {})
-        for place, event in enumerate(drawn(**how))
+        event | ({"country": "nl" if index % 2 else "de"} if (index + 1) % 10 else {})
+        for index, event in enumerate(drawn(**how))
     ]
 
 

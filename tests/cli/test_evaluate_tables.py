@@ -48,7 +48,7 @@ def repeated_events() -> list[dict[str, Any]]:
     """Two hours of events, of which one in five is there twice and one in nine comes late."""
     rows = [
         {
-            "recommendations": [f"i{(at + place) % 7}" for place in range(3)],
+            "recommendations": [f"i{(at + index) % 7}" for index in range(3)],
             "interactions": [f"i{at * at % 7}"],
             "user": f"u{at % 31}",
             "variant": "ab"[at % 2],

@@ -165,7 +165,7 @@ def ranked(user: Mapping[str, Any]) -> Sequence[Id]:
     scores = user.get("scores")
     if scores is None:
         return items
-    return [items[place] for place in sorted(range(len(items)), key=lambda place: -scores[place])]
+    return [items[index] for index in sorted(range(len(items)), key=lambda index: -scores[index])]
 
 
 def gains(user: Mapping[str, Any]) -> Mapping[Id, float] | Sequence[Id]:

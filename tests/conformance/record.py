@@ -104,7 +104,7 @@ def _user(
 def _scored(user: Mapping[str, Any]) -> list[tuple[int, float]]:
     """Items with falling scores, all of them above 0."""
     shown = user["recommendations"]
-    return [(item, 1.0 - place / 64) for place, item in enumerate(shown)]
+    return [(item, 1.0 - index / 64) for index, item in enumerate(shown)]
 
 
 def _row(

@@ -169,13 +169,13 @@ def cases_of(path: Path) -> Sequence[Case]:
 
 def cases_in(content: Recorded, stem: str) -> Iterator[Case]:
     """Every case of a file's content; one that names its users has those of that name."""
-    for place, row in enumerate(content["cases"]):
+    for index, row in enumerate(content["cases"]):
         system, metric = content["system"], row["metric"] if "metric" in row else content["metric"]
         row_here = row if "input" not in row else upstream.as_users(system, metric, row)
         if isinstance(row_here.get("users"), str):
             row_here = {**row_here, "users": content["users"][row_here["users"]]}
         yield case_of(
-            f"{stem}-{place}-{row['name']}",
+            f"{stem}-{index}-{row['name']}",
             system,
             metric,
             row_here,
@@ -201,15 +201,15 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
             values, others = there.get("per_user") or (), there.get("per_user_baseline_only") or ()
             errors = there.get("per_user_errors") or [None] * len(values)
             of_each = [*zip(values, errors, strict=True), *((value, None) for _, value in others)]
-            for place, (value, error) in enumerate(of_each):
+            for index, (value, error) in enumerate(of_each):
                 claim = Claim(version.text(params, k), number(value), error is not None)
-                by_user.setdefault(place, []).append(claim)
+                by_user.setdefault(index, []).append(claim)
     parts = [Part(given.events, claims)]
     if "mean_over_users_without_error" in expected:
         pairs = zip(given.events, expected["per_user_errors"], strict=True)
         mean = Claim(text, number(expected["mean_over_users_without_error"]))
         parts.append(Part([event for event, error in pairs if error is None], [mean]))
-    alone = [Part([given.events[place]], of_user) for place, of_user in by_user.items()]
+    alone = [Part([given.events[index]], of_user) for index, of_user in by_user.items()]
     unrounded = expected.get("per_user_unrounded_float64")
     if unrounded and answer.unrounded:
         exact = Claim(answer.unrounded.text(params, params["k"]))

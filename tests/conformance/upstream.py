@@ -101,7 +101,7 @@ def _of_rank_sums(
     """Users whose first items are positive; what their rank sums make of each one's AUC."""
     users, values, total = [], [], 0.0
     for given, p, rank_sum in zip(scores, positives, sums, strict=True):
-        users.append({"scores": given, "labels": [int(place < p) for place in range(len(given))]})
+        users.append({"scores": given, "labels": [int(index < p) for index in range(len(given))]})
         pairs = p * (len(given) - p)
         above = (len(given) + 1) * p - p * (p + 1) / 2 - rank_sum
         values.append(above / pairs if pairs else None)

@@ -253,15 +253,17 @@ types = { click = 1 }
 
 def joined(given: Given, folder: Path) -> Answer:
     """Lists and interactions as two streams, an interaction a record."""
-    start, lists, acts = 1_790_000_000, [], []
+    start, lists, interactions = 1_790_000_000, [], []
     for row, event in enumerate(given.events()):
         common = {"request_id": f"r{row}", "ts": start + row}
         lists.append({**common, "recommendations": event["recommendations"]})
-        acts += [{**common, "item": item, "type": "click"} for item in event["interactions"]]
+        interactions += [
+            {**common, "item": item, "type": "click"} for item in event["interactions"]
+        ]
     metrics = json.dumps(given.metrics)
     (folder / "join.toml").write_text(f"metrics = {metrics}\n{_JOIN}")
     json_lines(folder / "lists.ndjson", lists)
-    json_lines(folder / "acts.ndjson", acts)
+    json_lines(folder / "acts.ndjson", interactions)
     with chdir(folder):
         return _evaluated(["--config", folder / "join.toml"], given)
 

@@ -147,8 +147,8 @@ def by_its_twin(metric: Metric, events: Events, twin_inputs: Mapping[str, Any]) 
 
 def _largest_gain(events: Events) -> float:
     """Scale of the tolerance, at least 1."""
-    acts = [event.interactions for event in events if isinstance(event.interactions, dict)]
-    gains: list[float] = [gain for typed in acts for gain in typed.values()]
+    interactions = [event.interactions for event in events if isinstance(event.interactions, dict)]
+    gains: list[float] = [gain for typed in interactions for gain in typed.values()]
     gains += [typed_act.gain for event in events for typed_act in event.typed]
     return max([1.0, *map(abs, gains)])
 
@@ -218,9 +218,11 @@ def _without_what_columns_lack(event: Event) -> Event:
 
 def _lists_alone(event: Event) -> Event:
     """Lists and interactions in order; not those of which all are 0 or 1, which would be marks."""
-    acts = [*event.interactions]
+    interactions = [*event.interactions]
     marks: set[object] = {0, 1, "0", "1"}
-    return event_of([*event.recommendations], [] if marks.issuperset(acts) else acts)
+    return event_of(
+        [*event.recommendations], [] if marks.issuperset(interactions) else interactions
+    )
 
 
 def _by_columns(form: Callable[[Any, Any], Any]) -> Callable[[Accumulator, Events], object]:

@@ -138,10 +138,10 @@ def _typed(draw: random.Random) -> Interaction:
 
 
 def _interactions(draw: random.Random) -> Interactions:
-    acts = _distinct(draw, draw.choice((0, 0, 1, 1, 2, 5)))
+    interactions = _distinct(draw, draw.choice((0, 0, 1, 1, 2, 5)))
     if draw.random() < 0.5:
-        return acts
-    return {item: draw.choice(_GAINS) for item in acts}
+        return interactions
+    return {item: draw.choice(_GAINS) for item in interactions}
 
 
 def _distinct(draw: random.Random, size: int) -> list[str]:

@@ -66,10 +66,10 @@ def test_every_change_changes_the_version_and_no_read_does() -> None:
 
 def test_arguments_may_be_changed_after_update() -> None:
     accumulator = Accumulator("recall@2", "distinct_items@2")
-    items, acts = ["a", "b"], ["b"]
+    items, interactions = ["a", "b"], ["b"]
     for _ in range(2):
-        accumulator.update(items, acts)
-        items[:], acts[:] = ["c", "d"], []
+        accumulator.update(items, interactions)
+        items[:], interactions[:] = ["c", "d"], []
     assert accumulator.lists == 2
     assert accumulator.read("recall@2").value == 1.0
     assert accumulator.read("distinct_items@2").value == 4
@@ -324,7 +324,7 @@ def test_lists_without_interactions_say_nothing_of_types() -> None:
 
 def test_recommendations_and_truth_may_be_separate_arguments() -> None:
     top, truth = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[3], [9]])
-    for shown, acts in (
+    for shown, interactions in (
         (top, truth),
         (top.tolist(), [{3}, {9}]),
         (top, [[3], [9]]),
@@ -332,7 +332,7 @@ def test_recommendations_and_truth_may_be_separate_arguments() -> None:
         (top, (np.array([3, 9]), np.array([0, 1, 2]))),
     ):
         accumulator = Accumulator("mrr")
-        accumulator.update_many(shown, acts)
+        accumulator.update_many(shown, interactions)
         assert accumulator.read("mrr").value == 1 / 6
     with pytest.raises(InvalidEventError, match="2 recommendations and 1 interactions"):
         Accumulator("mrr").update_many(top.tolist(), [[3]])

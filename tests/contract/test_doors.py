@@ -59,8 +59,8 @@ TRUE = Given([[5, 6], [7], [8, 9, 10], []], [[6], [], [3], [4]])
 def _padded(pad: Any) -> Given:
     """The same events, with lists padded to three items and interactions to two."""
     lists = [[*items, *[pad] * (3 - len(items))] for items in TRUE.shown]
-    acts = [[*items, *[pad] * (2 - len(items))] for items in TRUE.acts]
-    return Given(lists, acts)
+    interactions = [[*items, *[pad] * (2 - len(items))] for items in TRUE.acts]
+    return Given(lists, interactions)
 
 
 def _many(shown_pad: list[Any], acts_pad: list[Any], rows: int = 60) -> Given:
@@ -125,8 +125,8 @@ def test_marks_for_each_item_of_the_list_are_refused(door: Door, tmp_path: Path)
 def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: Path) -> None:
     """Single ids, one chosen again, lists that show an item 0 or 1, and other ids beside them."""
     shown = [[5], [5, 6], [1, 0, 7], [0, 1], [5, 6, 7], [5, 6, 7], [5, 6, 7]]
-    acts = [[1], [0, 1], [1, 0], [1, 0], [0, 1, 8], [0], [1, 1, 1]]
-    answer = door(Given(shown, acts), tmp_path)
+    interactions = [[1], [0, 1], [1, 0], [1, 0], [0, 1, 8], [0], [1, 1, 1]]
+    answer = door(Given(shown, interactions), tmp_path)
     assert answer.values is not None
     assert answer.values[0] == pytest.approx(2 / 7)
     assert not any(warning in answer.told for warning in WARNINGS)
@@ -296,9 +296,9 @@ def test_compute_warns_and_an_update_refuses_at_once() -> None:
     accumulator.update_many(given.shown, given.acts)
     with pytest.warns(SuspiciousEventsWarning, match="item 0 is in 60 of 60 lists"):
         accumulator.compute()
-    for shown, acts in (([5, -1, 6], [5]), ([5], {-1}), ([5], {-1: 2.0}), ([5], [-1, 5])):
+    for shown, interactions in (([5, -1, 6], [5]), ([5], {-1}), ([5], {-1: 2.0}), ([5], [-1, 5])):
         with pytest.raises(InvalidEventError):
-            accumulator.update(shown, acts)
+            accumulator.update(shown, interactions)
     assert accumulator.lists == 60
 
 

@@ -54,9 +54,9 @@ def test_a_truncated_dump_is_damaged_and_changes_nothing(data: st.DataObject) ->
 
 def test_any_other_byte_of_sums_by_user_gives_a_typed_error_or_a_state() -> None:
     accumulator = laws.made(["value_per_list"], intervals=BY_USER)
-    for place in range(len(SUMS)):
+    for index in range(len(SUMS)):
         flipped = bytearray(SUMS)
-        flipped[place] ^= 64
+        flipped[index] ^= 64
         with suppress(StreamevalError):
             accumulator.adopt(bytes(flipped))
 

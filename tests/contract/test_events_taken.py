@@ -179,9 +179,9 @@ def test_typed_interactions_may_be_any_sequence() -> None:
 def _check_refusal(reason: str, event: tuple[Any, ...]) -> None:
     accumulator = Accumulator(*METRICS)
     before, version = accumulator.state_dict(), accumulator.version
-    shown, acts, ranks = (*event, None)[:3]
+    shown, interactions, ranks = (*event, None)[:3]
     good = Event(recommendations=["a"], interactions=["a"])
-    bad = Event(recommendations=shown, interactions=acts, positions=ranks)
+    bad = Event(recommendations=shown, interactions=interactions, positions=ranks)
     with pytest.raises(InvalidEventError) as error:
         accumulator.update(*event)
     assert error.value.reason == reason
@@ -269,12 +269,14 @@ def test_an_item_at_the_largest_rank_needs_no_memory() -> None:
 
 
 def test_an_event_is_not_changed() -> None:
-    shown, acts, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
+    shown, interactions, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
     accumulator = Accumulator(*METRICS, "replay_0_9:mrr@2")
-    accumulator.update(shown, acts, ranks)
-    accumulator.update_many([Event(recommendations=shown, interactions=acts, positions=ranks)])
+    accumulator.update(shown, interactions, ranks)
+    accumulator.update_many(
+        [Event(recommendations=shown, interactions=interactions, positions=ranks)]
+    )
     accumulator.compute()
-    assert (shown, acts, ranks) == (["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2])
+    assert (shown, interactions, ranks) == (["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2])
     shown.clear()
-    acts.clear()
+    interactions.clear()
     assert accumulator.read("distinct_items@5").value == 2

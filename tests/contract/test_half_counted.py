@@ -45,7 +45,10 @@ def words(event: Event) -> Any:
     "given",
     [
         [SHORT, LONG, SHORT],
-        [Event(recommendations=shown, interactions=acts) for shown, acts in (SHORT, LONG)],
+        [
+            Event(recommendations=shown, interactions=interactions)
+            for shown, interactions in (SHORT, LONG)
+        ],
         Columns(
             recommendations=(np.array(["a", "a", "b", "c"]), np.array([0, 1, 4])),
             interactions=(np.array(["a"]), np.array([0, 1, 1])),

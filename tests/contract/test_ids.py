@@ -95,14 +95,14 @@ def test_ids_of_the_other_kind_are_refused_by_every_metric(door: Door) -> None:
     for names, (first, other) in product(ASKED, ((TEXT, NUMBERS), (NUMBERS, TEXT))):
         accumulator = laws.counted(names, [first])
         before = laws.bits(accumulator)
-        for shown, acts in (
+        for shown, interactions in (
             (other.recommendations, other.interactions),
             (other.recommendations, first.interactions),
             (first.recommendations, other.interactions),
             ([first.recommendations[0], other.recommendations[1]], []),
         ):
             with pytest.raises(InvalidEventError) as error:
-                door(accumulator, list(shown), list(acts))
+                door(accumulator, list(shown), list(interactions))
             assert error.value.reason == "unlike_ids", names
         assert laws.bits(accumulator) == before, names
 
@@ -113,10 +113,12 @@ def test_an_invalid_id_is_refused_by_every_metric(door: Door) -> None:
         good = event.recommendations[0]
         for accumulator in (laws.made(names, [event]), laws.counted(names, [event])):
             before = laws.bits(accumulator)
-            for bad, (shown, acts) in product(NO_IDS, (([0, 1], [0]), ([1, 0], []), ([0], [0, 1]))):
+            for bad, (shown, interactions) in product(
+                NO_IDS, (([0, 1], [0]), ([1, 0], []), ([0], [0, 1]))
+            ):
                 ids = (good, bad)
                 with pytest.raises(InvalidEventError):
-                    door(accumulator, [ids[i] for i in shown], [ids[i] for i in acts])
+                    door(accumulator, [ids[i] for i in shown], [ids[i] for i in interactions])
             assert laws.bits(accumulator) == before, names
 
 

@@ -35,8 +35,10 @@ def _made(**options: Any) -> Accumulator:
 def _event(draw: random.Random, at: int) -> dict[str, Any]:
     """An event with some of the fields."""
     shown = draw.sample(ITEMS, 3)
-    acts: Any = draw.choices(ITEMS, k=draw.randint(0, 3))
-    acts = draw.choice((list, tuple, set, lambda ids: dict.fromkeys(ids, 2.0)))(acts)
+    interactions: Any = draw.choices(ITEMS, k=draw.randint(0, 3))
+    interactions = draw.choice((list, tuple, set, lambda ids: dict.fromkeys(ids, 2.0)))(
+        interactions
+    )
     fields: dict[str, Any] = {
         "positions": draw.sample(range(1, 6), 3),
         "scores": [draw.random() for _ in shown],
@@ -44,7 +46,7 @@ def _event(draw: random.Random, at: int) -> dict[str, Any]:
         "ts": _NOON + at * 300 * _SECOND,
     }
     given = {name: value for name, value in fields.items() if draw.random() < 0.6}
-    return {"recommendations": shown, "interactions": acts, **given}
+    return {"recommendations": shown, "interactions": interactions, **given}
 
 
 ANY = (

@@ -89,11 +89,13 @@ def _event(draw: random.Random, *, graded: float = 0.2, ranked: float = 0.2) -> 
     shown = [draw.choice(ITEMS) for _ in range(draw.choice((0, 2, 5, 5)))]
     if draw.random() < 0.7:
         shown = draw.sample(ITEMS, len(shown))
-    acts: Any = draw.choices(ITEMS, k=draw.choice((0, 1, 1, 2, 4)))
-    acts = draw.choice((list, tuple, set))(acts)
+    interactions: Any = draw.choices(ITEMS, k=draw.choice((0, 1, 1, 2, 4)))
+    interactions = draw.choice((list, tuple, set))(interactions)
     if draw.random() < graded:
-        acts = {item: draw.choice((1, 1, 2, 0.5, 3, -1, 0, 1e-200)) for item in acts}
-    event = {"recommendations": shown, "interactions": acts}
+        interactions = {
+            item: draw.choice((1, 1, 2, 0.5, 3, -1, 0, 1e-200)) for item in interactions
+        }
+    event = {"recommendations": shown, "interactions": interactions}
     if draw.random() < ranked:
         event["positions"] = draw.choices(range(1, 7), k=len(shown))
     if draw.random() < 0.2:

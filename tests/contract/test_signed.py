@@ -392,9 +392,9 @@ gain = "gain"
 def _sold(form: str, folder: Path) -> tuple[Any, ...]:
     """The sales in a form that `evaluate` reads."""
     shown = [[*items] for items, _ in _SALES]
-    acts = [[item for item, _ in sales] for _, sales in _SALES]
+    interactions = [[item for item, _ in sales] for _, sales in _SALES]
     gains = [[float(gain) for _, gain in sales] for _, sales in _SALES]
-    columns = {"recommendations": shown, "interactions": acts, "gains": gains}
+    columns = {"recommendations": shown, "interactions": interactions, "gains": gains}
     if form == "frames of rows":
         rows = [(f"u{n}", item, 9 - at) for n, of in enumerate(shown) for at, item in enumerate(of)]
         truth = [(f"u{n}", *sale) for n, (_, sales) in enumerate(_SALES) for sale in sales]
@@ -429,12 +429,12 @@ def test_a_refund_takes_back_its_sale_if_gains_are_summed(form: str, tmp_path: P
 
 def test_a_join_sums_sales_and_refunds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lists, acts = list[Any](), list[Any]()
+    lists, interactions = list[Any](), list[Any]()
     for row, (items, sales) in enumerate(_SALES):
         common = {"request_id": f"r{row}", "ts": 1_790_000_000 + row}
         lists.append({**common, "recommendations": [*items]})
-        acts += [{**common, "item": item, "gain": gain} for item, gain in sales]
-    for name, records in (("lists", lists), ("acts", acts)):
+        interactions += [{**common, "item": item, "gain": gain} for item, gain in sales]
+    for name, records in (("lists", lists), ("acts", interactions)):
         Path(f"{name}.ndjson").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     for how, expected in (("max", [10.0, 0.5]), ("sum", [-2.5, 0.25])):
         # The option goes first.
@@ -486,12 +486,15 @@ def test_a_join_of_tables_sums_sales_and_refunds() -> None:
     )
     sales = [(f"r{row}", *sale, start + row) for row, (_, of) in enumerate(_SALES) for sale in of]
     names = ("request_id", "item", "gain", "times")
-    acts = pa.table(dict(zip(names, map(list, zip(*sales, strict=True)), strict=True)))
+    interactions = pa.table(dict(zip(names, map(list, zip(*sales, strict=True)), strict=True)))
     metrics = ("value_per_list", "hit_rate")
     with pytest.warns(SuspiciousEventsWarning, match="below 0 for one item: 2; the largest gain"):
-        largest = evaluate(*metrics, impressions=shown, interactions=acts)
+        largest = evaluate(*metrics, impressions=shown, interactions=interactions)
     net = evaluate(
-        *metrics, impressions=shown, interactions=acts, attribution=Attribution(combine="sum")
+        *metrics,
+        impressions=shown,
+        interactions=interactions,
+        attribution=Attribution(combine="sum"),
     )
     assert [largest[text].value for text in metrics] == [10.0, 0.5]
     assert [net[text].value for text in metrics] == [-2.5, 0.25]

@@ -81,7 +81,7 @@ def test_each_cell_is_what_an_accumulator_would_be(cells: list[int]) -> None:
 
 
 def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
-    cells = [place % 5 for place in range(len(EVENTS))]
+    cells = [index % 5 for index in range(len(EVENTS))]
     table, apart = _counted(cells, ALL), _apart(cells, ALL)
     order = [3, 0, 77, 4, 1, 2]
     for metric in laws.made(ALL, EVENTS).metrics:

@@ -296,6 +296,6 @@ class _Letters(Letters):
         if self._replica.letters_fail:
             raise DeadLetterError("events.dlq", "no broker answers", "see that it runs")
         taken, self._waiting = self._waiting, []
-        for letter in taken:
-            self._safe.add(letter.identity)
+        for dead_letter in taken:
+            self._safe.add(dead_letter.identity)
             self._replica.step("letter")

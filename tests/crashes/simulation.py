@@ -599,7 +599,11 @@ class Judge:
                     f"{partition}: {committed} is committed, and the checkpoint is at {offset}",
                 )
             bad = self._truth.fold(partition, offset).bad
-            safe = {letter.offset for letter in simulation.safe if letter.partition == partition}
+            safe = {
+                dead_letter.offset
+                for dead_letter in simulation.safe
+                if dead_letter.partition == partition
+            }
             self._require(
                 bad <= safe, f"{partition}: letters {bad - safe} of a checkpoint are lost"
             )
@@ -693,7 +697,11 @@ class Judge:
         for partition in PARTITIONS:
             end = simulation.log.end(partition)
             fold = self._truth.fold(partition, end)
-            safe = {letter.offset for letter in simulation.safe if letter.partition == partition}
+            safe = {
+                dead_letter.offset
+                for dead_letter in simulation.safe
+                if dead_letter.partition == partition
+            }
             counted = self.durable.get(partition), simulation.group.committed.get(partition, 0)
             self._require(counted == (end, end), f"{partition}: {counted} and not {end}")
             self._require(safe == fold.bad, f"{partition}: letters {safe} and not {fold.bad}")

@@ -124,7 +124,7 @@ def test_after_the_end_of_files_it_serves_on_and_has_logged_invalid_records(tmp_
         assert readings(later) == readings(first) != []
         assert daemon.stop() == 0
         told = daemon.said("invalid_record")
-        assert [f"offset={place} " in line for place, line in enumerate(told, 1)] == [True] * 3
+        assert [f"offset={index} " in line for index, line in enumerate(told, 1)] == [True] * 3
         assert f"partition={path}[0] " in told[0]
         (summary,) = daemon.said("invalid_records")
         assert "more=7 " in summary

@@ -51,9 +51,9 @@ def test_a_record_on_which_a_metric_raises_is_a_letter_and_the_daemon_goes_on(
     _, config = _config(tmp_path, kafka_source(broker, topic, kafka=HASTY))
     health = _run(config, lambda shown: shown.health.consumed >= 41).health
     assert (health.invalid["uncountable"], health.dead_lettered) == (1, 1)
-    (letter,) = records_in(broker, f"{topic}.dlq")
-    headers = {name: value.decode() for name, value in letter.headers}
-    assert letter.value == records[AT]
+    (dead_letter,) = records_in(broker, f"{topic}.dlq")
+    headers = {name: value.decode() for name, value in dead_letter.headers}
+    assert dead_letter.value == records[AT]
     assert headers["streameval.dlq.offset"] == str(AT)
     assert headers["streameval.dlq.stage"] == "process"
     assert headers["streameval.dlq.reason"] == "uncountable"
@@ -89,8 +89,11 @@ def test_the_letter_of_a_list_that_closed_is_replayed_with_the_bytes_of_its_log(
         fill(broker, topic, {0: log})
     health = _run(config, lambda shown: shown.health.invalid["uncountable"] > 0).health
     assert health.dead_lettered == 1
-    (letter,) = records_in(broker, f"{topics['shown']}.dlq")
-    assert (letter.value, dict(letter.headers)["streameval.dlq.offset"]) == (b"", b"%d" % AT)
+    (dead_letter,) = records_in(broker, f"{topics['shown']}.dlq")
+    assert (dead_letter.value, dict(dead_letter.headers)["streameval.dlq.offset"]) == (
+        b"",
+        b"%d" % AT,
+    )
     shown = run("dlq", path)
     assert "(truncated: no bytes)" in shown.stdout
     replayed = run("dlq", "replay", path)

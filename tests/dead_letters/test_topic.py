@@ -64,12 +64,12 @@ def test_letters_of_several_flushes_and_restarts_are_there_unchanged_in_their_or
     empty = letter(4, topic=topic, key=b"", value=b"", headers=())
     sent = [odd, empty, *(letter(offset, topic=topic) for offset in range(5, 9))]
     for pair in (sent[:2], sent[2:4], sent[4:]):
-        with closing(_letters(broker, topic)) as letters:
-            letters.flush()
+        with closing(_letters(broker, topic)) as dead_letters:
+            dead_letters.flush()
             for each in pair:
-                letters.send([each])
-                letters.flush()
-        letters.close()
+                dead_letters.send([each])
+                dead_letters.flush()
+        dead_letters.close()
     # At least once, in order, and nothing else.
     assert list(dict.fromkeys(kept for _, kept in in_topic(broker, f"{topic}.dlq"))) == sent
 
@@ -77,16 +77,19 @@ def test_letters_of_several_flushes_and_restarts_are_there_unchanged_in_their_or
 def test_several_threads_may_send_while_others_flush(broker: Broker) -> None:
     topic = create(broker)
     begins = (0, 100, 200)
-    with closing(_letters(broker, topic)) as letters, ThreadPoolExecutor(len(begins)) as threads:
+    with (
+        closing(_letters(broker, topic)) as dead_letters,
+        ThreadPoolExecutor(len(begins)) as threads,
+    ):
 
         def work(begin: int) -> None:
             for offset in range(begin, begin + 20):
-                letters.send([letter(offset, topic=topic)])
+                dead_letters.send([letter(offset, topic=topic)])
                 if offset % 5 == 0:
-                    letters.flush()
+                    dead_letters.flush()
 
         list(threads.map(work, begins))
-        letters.flush()
+        dead_letters.flush()
     expected = {begin + offset for begin in begins for offset in range(20)}
     assert _offsets(broker, f"{topic}.dlq") == expected
 
@@ -110,21 +113,21 @@ def test_one_configured_topic_takes_the_letters_of_all_topics(broker: Broker) ->
     sent = [letter(n, topic=first, number=n) for n in range(3)]
     sent += [letter(n, topic=second, number=n) for n in range(4)]
     deliver(_letters(broker, first, second, topic=dead), *sent)
-    letters = in_topic(broker, dead)
-    assert {letter.partition.topic for _, letter in letters} == {first, second}
-    assert [number == letter.partition.number % 2 for number, letter in letters] == [True] * 7
+    dead_letters = in_topic(broker, dead)
+    assert {letter.partition.topic for _, letter in dead_letters} == {first, second}
+    assert [number == letter.partition.number % 2 for number, letter in dead_letters] == [True] * 7
 
 
 def test_a_deleted_topic_is_created_again(broker: Broker) -> None:
     topic = create(broker)
-    with closing(Queue(_writer(broker.bootstrap_servers, topic))) as letters:
-        letters.send([letter(1, topic=topic)])
-        letters.flush()
+    with closing(Queue(_writer(broker.bootstrap_servers, topic))) as dead_letters:
+        dead_letters.send([letter(1, topic=topic)])
+        dead_letters.flush()
         removed(broker, f"{topic}.dlq")
-        letters.send([letter(2, topic=topic)])
+        dead_letters.send([letter(2, topic=topic)])
         with pytest.raises(DeadLetterError):
-            letters.flush()
-        letters.flush()
+            dead_letters.flush()
+        dead_letters.flush()
     assert [dead.offset for _, dead in in_topic(broker, f"{topic}.dlq")] == [2]
 
 
@@ -141,10 +144,10 @@ def test_a_letter_that_is_too_large_is_truncated_and_holds_no_other_back(
     topic, dead = create(broker), create(broker, **_limit(limit))
     sizes = (10, 150_000, 20, 70_000_000, 30)
     sent = [letter(n, topic=topic, value=b"x" * size) for n, size in enumerate(sizes)]
-    with closing(_letters(broker, topic, topic=dead)) as letters:
-        letters.send(sent)
-        letters.flush()
-        assert letters.written == 5
+    with closing(_letters(broker, topic, topic=dead)) as dead_letters:
+        dead_letters.send(sent)
+        dead_letters.flush()
+        assert dead_letters.written == 5
     expected = [truncate(letter, kept) if len(letter.value) > kept else letter for letter in sent]
     assert [letter.size for letter in expected] == [None, 150_000, None, 70_000_000, None]
     assert [letter for _, letter in in_topic(broker, dead)] == expected
@@ -173,18 +176,18 @@ def test_rejected_letters_leave_no_thread_and_no_connection(broker: Broker) -> N
     sent = [letter(n, topic=topic, value=b"x" * size) for n, size in enumerate(sizes)]
     # What a letter cannot lose: it is not truncated, and refused.
     sent[10] = letter(10, topic=topic, headers=((ORIGINAL, b"x" * 5_000),))
-    with closing(_letters(broker, topic, topic=dead)) as letters:
-        letters.send(sent)
+    with closing(_letters(broker, topic, topic=dead)) as dead_letters:
+        dead_letters.send(sent)
         before = set(threading.enumerate())
         for _ in range(3):
             with pytest.raises(DeadLetterError, match=f"{topic}/0/10 of 8 bytes is too large"):
-                letters.flush()
+                dead_letters.flush()
         assert set(threading.enumerate()) <= before
         # A batch that a busy broker did not take in time comes with one of the next flushes.
         good, until = {*range(len(sizes))} - {10}, time.monotonic() + PATIENCE
         while (offsets := _offsets(broker, dead)) < good and time.monotonic() < until:
             with pytest.raises(DeadLetterError, match="too large"):
-                letters.flush()
+                dead_letters.flush()
     assert offsets == good
 
 
@@ -195,16 +198,16 @@ def _offsets(broker: Broker, topic: str) -> set[int]:
 @pytest.mark.nightly
 def test_letters_are_written_after_a_broker_restarts(broker: Broker) -> None:
     topic = create(broker)
-    with closing(Queue(_writer(broker.bootstrap_servers, topic))) as letters:
-        letters.send([letter(1, topic=topic)])
-        letters.flush()
+    with closing(Queue(_writer(broker.bootstrap_servers, topic))) as dead_letters:
+        dead_letters.send([letter(1, topic=topic)])
+        dead_letters.flush()
         broker.stop()
-        letters.send([letter(2, topic=topic)])
+        dead_letters.send([letter(2, topic=topic)])
         with pytest.raises(DeadLetterError, match="retried at the next checkpoint"):
-            letters.flush()
-        letters.send([letter(3, topic=topic)])
+            dead_letters.flush()
+        dead_letters.send([letter(3, topic=topic)])
         broker.start()
-        letters.flush()
+        dead_letters.flush()
     offsets = [dead.offset for _, dead in in_topic(broker, f"{topic}.dlq")]
     assert list(dict.fromkeys(offsets)) == [1, 2, 3]
 
@@ -260,10 +263,10 @@ def _read(broker: Broker, topic: str) -> DeadLetterReader:
 def test_records_that_are_not_letters_are_counted_and_skipped(broker: Broker) -> None:
     topic = _dead(broker, 2)
     fill(broker, f"{topic}.dlq", {0: [b"mine", None]})
-    letters = _read(broker, topic)
+    dead_letters = _read(broker, topic)
     for _ in range(2):
-        assert [letter.offset for letter in letters] == [0, 1]
-        assert letters.foreign == 2
+        assert [letter.offset for letter in dead_letters] == [0, 1]
+        assert dead_letters.foreign == 2
 
 
 def test_letters_deleted_by_retention_are_skipped(broker: Broker) -> None:
@@ -293,7 +296,7 @@ def test_letters_of_an_aborted_transaction_are_skipped(broker: Broker) -> None:
 
 def test_letters_added_while_topics_are_read_are_not_read(broker: Broker) -> None:
     topic = _dead(broker, 3)
-    letters = _read(broker, topic)
+    dead_letters = _read(broker, topic)
     fill(broker, f"{topic}.dlq", {0: [b"later"]})
-    assert [letter.offset for letter in letters] == [0, 1, 2]
-    assert letters.foreign == 0
+    assert [letter.offset for letter in dead_letters] == [0, 1, 2]
+    assert dead_letters.foreign == 0

@@ -208,7 +208,7 @@ def assert_as_alone(
         assert rows_of(many) == [pair for pair in enumerate(alone) if isinstance(pair[1], Event)]
         refused = [pair for pair in enumerate(alone) if isinstance(pair[1], InvalidEvent)]
         assert [*many.invalid] == refused
-        assert [*many.tombstones] == [place for place, value in enumerate(values) if value is None]
+        assert [*many.tombstones] == [index for index, value in enumerate(values) if value is None]
         # Columns that no event has are None in all decoders.
         events = columns_of(list(many.batch.events()))
         assert alike(many.batch, events)

@@ -33,10 +33,12 @@ _CONFIG = Config(
 
 def _record(draw: random.Random, number: int) -> bytes:
     items = [f"item-{item}" for item in draw.sample(range(50), 10)]
-    acts = [*draw.sample(items, draw.randint(0, 2)), f"item-{draw.randint(0, 60)}"]
+    interactions = [*draw.sample(items, draw.randint(0, 2)), f"item-{draw.randint(0, 60)}"]
     record = {
         "recommendations": items if draw.random() < 0.9 else [{"id": item} for item in items],
-        "interactions": acts if draw.random() < 0.7 else dict.fromkeys(acts, 0.25 * number),
+        "interactions": interactions
+        if draw.random() < 0.7
+        else dict.fromkeys(interactions, 0.25 * number),
         "user": f"usér {draw.randint(0, 30)}",
         "variant": draw.choice("ab"),
         "country": draw.choice(["de", "物", 7, None, ""]),

@@ -49,10 +49,10 @@ def _refused(fields: EventFields, *values: bytes) -> list[int]:
     if not COMPILED:
         pytest.skip("no compiled kernel here")
     refused = []
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         fallback = Fallback(fields, ["variant", "country"])
         RecordScanner(fields, ["variant", "country"], Search(), fallback).decode_many([value])
-        refused += [place] * len(fallback.values)
+        refused += [index] * len(fallback.values)
     return refused
 
 
@@ -215,7 +215,11 @@ def test_a_record_has_any_number_of_labels(labels: int) -> None:
 
 def test_lists_longer_than_the_limits_are_refused() -> None:
     fields = _fields(max_recommendations=2, max_interactions=1)
-    values = [_lists(shown, acts) for shown in ('["a"]', "[1,2,3]") for acts in ("[1]", "[1,2]")]
+    values = [
+        _lists(shown, interactions)
+        for shown in ('["a"]', "[1,2,3]")
+        for interactions in ("[1]", "[1,2]")
+    ]
     assert _refused(fields, *values) == [1, 2, 3]
     assert_as_alone(fields, [], [*values, _lists("[1,2]", '{"a":1,"b":2}')])
 

@@ -342,8 +342,8 @@ def test_strimzi_makes_the_cluster_that_the_daemon_reads() -> None:
 def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
     config = load(BASE / "streameval.toml")
     assert config.dead_letters is not None
-    letters, source = config.dead_letters.topic, _source()
-    assert {_name(topic) for topic in _strimzi("KafkaTopic")} == {*source.topics, letters}
+    dead_letters, source = config.dead_letters.topic, _source()
+    assert {_name(topic) for topic in _strimzi("KafkaTopic")} == {*source.topics, dead_letters}
     (user,) = _strimzi("KafkaUser")
     spec = user["spec"]
     assert spec["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
@@ -354,7 +354,7 @@ def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
     assert allowed == {
         ("topic", "recommendation-events"): ["Describe", "Read"],
         ("group", source.group): ["Describe", "Read"],
-        ("topic", letters): ["Describe", "Read", "Write"],
+        ("topic", dead_letters): ["Describe", "Read", "Write"],
     }
 
 

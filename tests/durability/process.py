@@ -137,7 +137,7 @@ class Letters:
         if self.failing:
             self.failing = False
             raise DeadLetterError("events.dlq", "no broker answers", "see that it runs")
-        self._safe.update(letter.identity for letter in self._waiting)
+        self._safe.update(dead_letter.identity for dead_letter in self._waiting)
         self._waiting = []
 
     def close(self) -> None:

@@ -227,8 +227,8 @@ def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
 
 def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
     now, safe, counts = [0.0], set[Identity](), ingest()
-    letters = Letters(safe)
-    owner = MemoryOnly(counts, letters, ProcessClock(monotonic=lambda: now[0]), Inline())
+    dead_letters = Letters(safe)
+    owner = MemoryOnly(counts, dead_letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
     owner.apply(batch_of(P, [b"garbage"], 6))
@@ -245,19 +245,19 @@ def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
 
 def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> None:
     now = [0.0]
-    letters = Letters(set())
-    owner = MemoryOnly(ingest(), letters, ProcessClock(monotonic=lambda: now[0]), Inline())
-    letters.failing = True
+    dead_letters = Letters(set())
+    owner = MemoryOnly(ingest(), dead_letters, ProcessClock(monotonic=lambda: now[0]), Inline())
+    dead_letters.failing = True
     now[0] = 10.0
     owner.advance()
     owner.advance()
     assert [log_event.event for log_event in owner.take_log_events()] == [
         "dead letters are not safe yet"
     ]
-    letters.failing = True
+    dead_letters.failing = True
     with pytest.raises(DeadLetterError):
         owner.finish()
-    letters.failing = True
+    dead_letters.failing = True
     owner.abandon()
     assert [log_event.event for log_event in owner.take_log_events()] == [
         "dead letters were not written"

@@ -80,12 +80,12 @@ def test_the_example_keeps_no_output() -> None:
 def _rows(values: dict[str, list[float | None]]) -> list[dict[str, Any]]:
     rows = []
     for name, line in values.items():
-        for place, value in enumerate(line):
+        for index, value in enumerate(line):
             accumulator = Accumulator("hit_rate@1")
             if value is not None:
                 accumulator.update(["a"], ["a"] if value else ["b"])
             reading = accumulator.read("hit_rate@1")
-            rows.append(row(3600.0 * place, reading, variant=name))
+            rows.append(row(3600.0 * index, reading, variant=name))
     return rows
 
 

@@ -95,7 +95,7 @@ def refuted(
 
 
 def _named(voters: Voters, events: int) -> list[object]:
-    return [name or place for place, name in enumerate(voters or [None] * events)]
+    return [name or index for index, name in enumerate(voters or [None] * events)]
 
 
 def _run(names: Sequence[object], recent: int) -> int | None:

@@ -70,8 +70,8 @@ def counted(sent: Sequence[Sent], partitions: int, step: int = 500) -> Ingest:
         if begin == 3 * step:
             again = ingest(WINDOWS)
             for number, offset in enumerate(offsets):
-                place = Partition("events", number)
-                again.restore(place, {place: offset}, parts(ingested, number))
+                partition = Partition("events", number)
+                again.restore(partition, {partition: offset}, parts(ingested, number))
             again.tally = ingested.tally
             ingested = again
     return ingested

@@ -53,8 +53,8 @@ def _letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadL
 def test_a_letter_has_the_original_record_and_the_reason() -> None:
     batch = _batch(b'{"recommendations": [], "interactions": []}', None, b"\xff bytes")
     decoded = Decoder(EventFields(), []).decode_many(batch.values)
-    letters = dead_letters_in(batch, decoded.invalid)
-    assert letters == [
+    dead_letters = dead_letters_in(batch, decoded.invalid)
+    assert dead_letters == [
         DeadLetter(
             partition=PARTITION,
             offset=14,
@@ -67,14 +67,14 @@ def test_a_letter_has_the_original_record_and_the_reason() -> None:
             message=decoded.invalid[0][1].detail,
         )
     ]
-    assert dead_letters_in(batch.piece(1, 3, 15), [(1, decoded.invalid[0][1])]) == letters
+    assert dead_letters_in(batch.piece(1, 3, 15), [(1, decoded.invalid[0][1])]) == dead_letters
 
 
 def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
     batch = batch_of(PARTITION, [b"x"], 7)
-    (letter,) = dead_letters_in(batch, [(0, InvalidEvent("not_json", "no"))])
-    assert (letter.key, letter.headers, letter.timestamp_ms) == (None, (), None)
-    assert str(letter.identity) == "events/3/7"
+    (dead_letter,) = dead_letters_in(batch, [(0, InvalidEvent("not_json", "no"))])
+    assert (dead_letter.key, dead_letter.headers, dead_letter.timestamp_ms) == (None, (), None)
+    assert str(dead_letter.identity) == "events/3/7"
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -128,13 +128,13 @@ def test_a_letter_of_a_replayed_record_names_the_original(
     headers: list[tuple[str, bytes]], original: str
 ) -> None:
     batch = batch_of(PARTITION, [b"x"], 7, headers=lambda _: headers)
-    (letter,) = dead_letters_in(batch, [(0, InvalidEvent("not_json", "no"))])
-    assert str(letter.identity) == "events/3/7"
-    assert str(letter.original) == original
+    (dead_letter,) = dead_letters_in(batch, [(0, InvalidEvent("not_json", "no"))])
+    assert str(dead_letter.identity) == "events/3/7"
+    assert str(dead_letter.original) == original
 
 
 def _observed(limits: Limits, invalid: Sequence[bool]) -> LimitExceeded | None:
-    return limits.observe(len(invalid), [place for place, bad in enumerate(invalid) if bad])
+    return limits.observe(len(invalid), [index for index, bad in enumerate(invalid) if bad])
 
 
 def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExceeded | None:

@@ -100,7 +100,7 @@ def test_the_first_invalid_records_of_each_reason_are_kept_as_examples() -> None
     of = ingest()
     of.apply(batch([record(), *[b"\x1b[31m" + b"x" * 1_000] * 10, b"[]"], start=5))
     told = of.take_invalid()
-    assert [(letter.offset, letter.reason) for letter in told] == [
+    assert [(dead_letter.offset, dead_letter.reason) for dead_letter in told] == [
         (6, "not_json"),
         (7, "not_json"),
         (8, "not_json"),

@@ -29,14 +29,14 @@ def _log(lists: int, *, users: int = 500) -> list[bytes]:
     draw = random.Random(3)
     return [
         record(
-            ts=10 * DAY - 600 + place * 1_200 / lists,
-            id=f"e{place}",
-            variant="ab"[place % 2],
-            user=f"u{draw.randrange(users)}" if place % 151 else None,
+            ts=10 * DAY - 600 + index * 1_200 / lists,
+            id=f"e{index}",
+            variant="ab"[index % 2],
+            user=f"u{draw.randrange(users)}" if index % 151 else None,
             recommendations=["a", "b", "c"],
             interactions=[draw.choice("abc")] if draw.random() < 0.4 else [],
         )
-        for place in range(lists)
+        for index in range(lists)
     ]
 
 

@@ -42,11 +42,11 @@ def events(users: int = 60, count: int = 900) -> list[dict[str, object]]:
         {
             "recommendations": ["a"],
             "interactions": ["a" if draw.random() < 0.3 + (user % 5) / 10 else "b"],
-            "ts": START + int(place * HOURS * 3600 / count),
+            "ts": START + int(index * HOURS * 3600 / count),
             "user": f"u{user}",
             "country": "de" if user % 3 else "nl",
         }
-        for place, user in enumerate(draw.integers(0, users, count).tolist())
+        for index, user in enumerate(draw.integers(0, users, count).tolist())
     ]
 
 

@@ -114,10 +114,10 @@ def test_a_whole_poll_gives_the_bytes_of_its_batches_one_by_one(
     together, alone = _Reader(of, together=True), _Reader(of, together=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "RECORDS_AT_ONCE", size)
-        for place, poll in enumerate(polled):
+        for index, poll in enumerate(polled):
             for reader in (together, alone):
                 reader.count(poll)
-                number = lost[place] if place < len(lost) else None
+                number = lost[index] if index < len(lost) else None
                 if number is not None:
                     reader.ingest.copied()
                     reader.rebalance(number)

@@ -411,9 +411,9 @@ def test_a_bad_list_of_a_ranker_is_a_letter_and_the_other_records_count_as_if_al
     if not rankings:
         del bad["rankings"]["challenger"]
     ingest = counted(ranked, [*rows[:10], bad, *rows[10:]])
-    (letter,) = ingest.take_dead_letters()
-    assert (letter.reason, letter.offset) == (reason, 10)
-    assert detail in letter.message
+    (dead_letter,) = ingest.take_dead_letters()
+    assert (dead_letter.reason, dead_letter.offset) == (reason, 10)
+    assert detail in dead_letter.message
     assert lifetime(ingest) == lifetime(counted(ranked, rows))
 
 
@@ -423,7 +423,7 @@ def test_a_list_that_cannot_be_counted_takes_its_whole_event_with_it(tmp_path: P
     bad = {**rows[3], "id": "bad"}
     bad["rankings"] = {**bad["rankings"], "control": ["poison"]}
     ingest = counted(config, [*rows, bad])
-    assert [letter.reason for letter in ingest.take_dead_letters()] == ["uncountable"]
+    assert [dead_letter.reason for dead_letter in ingest.take_dead_letters()] == ["uncountable"]
     assert lifetime(ingest) == lifetime(counted(config, rows))
 
 

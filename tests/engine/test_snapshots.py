@@ -121,8 +121,8 @@ def test_series_of_new_statistics_say_since_when() -> None:
     before = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=1_000)]))
     after = ingest_of(layout(["ctr", "distinct_items@1"], spans=(5 * MINUTE,)))
-    place = Partition("events", 0)
-    after.restore(place, {place: 1}, parts(before))
+    partition = Partition("events", 0)
+    after.restore(partition, {partition: 1}, parts(before))
     after.apply(batch([record(ts=1_100)], start=1))
     of = Taking(after)
     since = {(line.metric.name, line.window): line.since for line in of.take().series}
@@ -145,8 +145,8 @@ def test_a_new_statistic_is_complete_once_every_partition_counts_it() -> None:
     after = ingest_of(layout(["ctr", "distinct_items@1"]))
     for number, ts in enumerate((1_000, 3_000, 2_000)):
         before.apply(batch([record(ts=ts)], number))
-        place = Partition("events", number)
-        after.restore(place, {place: 1}, parts(before, number))
+        partition = Partition("events", number)
+        after.restore(partition, {partition: 1}, parts(before, number))
     since = {line.metric.name: line.since for line in Taking(after).take().series}
     assert since == {"ctr": None, "distinct_items": 3_000.0}
 
@@ -165,11 +165,11 @@ def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
             for n, second in enumerate(range(first, first + 600))
         ]
 
-    spans, place = (5 * MINUTE, 60 * MINUTE), Partition("events", 0)
+    spans, partition = (5 * MINUTE, 60 * MINUTE), Partition("events", 0)
     before = ingest_of(layout(["ctr"], spans=spans))
     before.apply(batch(lists(0, hit=True)))
     after = ingest_of(layout(["ctr"], spans=spans, intervals=Intervals()))
-    after.restore(place, {place: 600}, parts(before))
+    after.restore(partition, {partition: 600}, parts(before))
     after.apply(batch(lists(600, hit=False), start=600))
     readings = {line.window: line.reading for line in Taking(after).take().series}
     assert readings["5m"].interval is not None
@@ -180,11 +180,11 @@ def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
 
 
 def test_lists_older_than_a_new_metric_do_not_lack_what_it_reads() -> None:
-    place, windowed = Partition("events", 0), (5 * MINUTE,)
+    partition, windowed = Partition("events", 0), (5 * MINUTE,)
     before = ingest_of(layout(["ctr"], spans=windowed))
     before.apply(batch([record(ts=second) for second in range(1_100)]))
     after = ingest_of(layout(["ctr", "auc"], spans=windowed))
-    after.restore(place, {place: 1_100}, parts(before))
+    after.restore(partition, {partition: 1_100}, parts(before))
     of = Taking(after)
     assert of.take().health.trouble is None
     after.apply(batch([record(ts=3_600)] * 1_100, start=1_100))

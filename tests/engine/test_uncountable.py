@@ -76,9 +76,9 @@ def _fed(of: Ingest, values: Sequence[bytes | None], ends: Sequence[int] = ()) -
 
 def _without(values: Sequence[bytes | None], of: Ingest) -> Ingest:
     """The log with gaps in place of the records with poison."""
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value is None or b"poison" not in value:
-            of.apply(batch([value], start=place))
+            of.apply(batch([value], start=index))
     of.apply(batch([], start=len(values)))
     return of
 
@@ -98,10 +98,14 @@ def test_a_record_on_which_a_metric_raises_is_a_letter_and_a_gap_in_the_log(
 ) -> None:
     of = _fed(ingest(_layout(), keep_dead_letters=True), values, ends)
     assert _content(of) == _content(_without(values, ingest(_layout())))
-    bad = [place for place, value in enumerate(values) if value and b"poison" in value]
-    letters = of.take_dead_letters()
-    assert [(letter.offset, letter.value) for letter in letters] == [(at, values[at]) for at in bad]
-    assert {(letter.stage, letter.reason) for letter in letters} <= {("process", "uncountable")}
+    bad = [index for index, value in enumerate(values) if value and b"poison" in value]
+    dead_letters = of.take_dead_letters()
+    assert [(dead_letter.offset, dead_letter.value) for dead_letter in dead_letters] == [
+        (at, values[at]) for at in bad
+    ]
+    assert {(dead_letter.stage, dead_letter.reason) for dead_letter in dead_letters} <= {
+        ("process", "uncountable")
+    }
     assert of.tally.invalid["uncountable"] == len(bad)
     assert of.tally.consumed == of.tally.valid + len(bad) + of.tally.duplicates + values.count(None)
 
@@ -119,8 +123,8 @@ def test_a_record_that_would_fail_only_at_the_flush_is_a_letter_in_time(
     values = [poisoned if at % 4 == 1 else record(ts=at, id=str(at)) for at in range(9)]
     together = _fed(of(), values, (3, 4))
     assert _content(together) == _content(_without(values, of()))
-    letters = together.take_dead_letters()
-    assert [(letter.offset, letter.reason) for letter in letters] == [
+    dead_letters = together.take_dead_letters()
+    assert [(dead_letter.offset, dead_letter.reason) for dead_letter in dead_letters] == [
         (1, "uncountable"),
         (5, "uncountable"),
     ]
@@ -135,9 +139,9 @@ def test_a_record_that_would_fail_only_at_the_flush_is_a_letter_in_time(
 def test_the_letter_names_the_exception_its_place_and_the_metric() -> None:
     of = ingest(_layout(), keep_dead_letters=True)
     of.apply(batch([record(), poison()]))
-    (letter,) = of.take_dead_letters()
-    assert letter.message.startswith("ZeroDivisionError: by zero, picky.py:")
-    assert letter.message.endswith("Correct picky in tests.engine.picky")
+    (dead_letter,) = of.take_dead_letters()
+    assert dead_letter.message.startswith("ZeroDivisionError: by zero, picky.py:")
+    assert dead_letter.message.endswith("Correct picky in tests.engine.picky")
 
 
 class _Mistaken(Decoder):
@@ -160,7 +164,8 @@ def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ..
     mistaken.apply(batch(values))
     assert _content(mistaken) == _content(_without(values, ingest(_layout())))
     letters = [
-        (letter.offset, letter.value, letter.reason) for letter in mistaken.take_dead_letters()
+        (dead_letter.offset, dead_letter.value, dead_letter.reason)
+        for dead_letter in mistaken.take_dead_letters()
     ]
     assert letters == [(place, poison(), "uncountable") for place in places]
 
@@ -217,9 +222,9 @@ def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
     after = ingest(layout(), keep_dead_letters=True)
     after.restore(PLACE, {PLACE: 2}, saved)
     after.apply(batch(values[2:], start=2))
-    assert [(letter.offset, letter.reason) for letter in after.take_dead_letters()] == [
-        (4, "uncountable")
-    ]
+    assert [
+        (dead_letter.offset, dead_letter.reason) for dead_letter in after.take_dead_letters()
+    ] == [(4, "uncountable")]
     assert _content(after) == _content(_without(values, ingest(layout())))
 
 
@@ -260,9 +265,9 @@ def _feed(of: Ingest, streams: dict[Partition, list[bytes]], size: int) -> None:
 def test_a_list_that_fails_when_its_window_is_over_is_a_letter_then(size: int) -> None:
     of, streams = _joined(), _streams(bad=20)
     _feed(of, streams, size)
-    (letter,) = of.take_dead_letters()
-    assert (str(letter.identity), letter.reason) == ("shown/0/20", "uncountable")
-    assert (letter.value, letter.size) == (b"", 0), "its log has the bytes"
+    (dead_letter,) = of.take_dead_letters()
+    assert (str(dead_letter.identity), dead_letter.reason) == ("shown/0/20", "uncountable")
+    assert (dead_letter.value, dead_letter.size) == (b"", 0), "its log has the bytes"
     assert (of.tally.consumed, of.tally.valid, of.tally.invalid["uncountable"]) == (120, 119, 1)
     (state,) = of.partitions.values()
     assert state.tally.valid == 119
@@ -285,7 +290,7 @@ def test_letters_of_closing_lists_count_for_the_limits() -> None:
     with pytest.raises(RefusedRecordsError, match=r"shown\[0\] offset 3: uncountable: Zero"):
         _feed(of, streams, 60)
     # Those of all lists whose window and lateness are over at second 59 can still be written.
-    assert [letter.offset for letter in of.take_dead_letters()] == [*range(53)]
+    assert [dead_letter.offset for dead_letter in of.take_dead_letters()] == [*range(53)]
 
 
 CHANCES = msgspec.structs.replace(FIELDS, per_item={"propensity": "p", "target": "t"})
@@ -326,10 +331,10 @@ def test_a_bad_chance_is_a_letter_and_the_other_records_count_as_if_alone(
     values[3] = _chances(3, propensity, note="poison")
     of = counting()
     of.apply(batch(values))
-    (letter,) = of.take_dead_letters()
+    (dead_letter,) = of.take_dead_letters()
     reason = UNREADABLE.get(propensity, "invalid_per_item")
-    assert (letter.offset, letter.value, letter.reason) == (3, values[3], reason)
-    assert told in letter.message
+    assert (dead_letter.offset, dead_letter.value, dead_letter.reason) == (3, values[3], reason)
+    assert told in dead_letter.message
     assert _content(of) == _content(_without(values, counting()))
 
 
@@ -364,6 +369,6 @@ def test_a_word_instead_of_a_chance_is_a_letter_when_the_window_of_its_list_is_o
         for at, value in enumerate(streams[SHOWN])
     ]
     _feed(of, streams, 7)
-    (letter,) = of.take_dead_letters()
-    assert (str(letter.identity), letter.reason) == ("shown/0/20", "invalid_per_item")
+    (dead_letter,) = of.take_dead_letters()
+    assert (str(dead_letter.identity), dead_letter.reason) == ("shown/0/20", "invalid_per_item")
     assert (of.tally.valid, of.tally.invalid["invalid_per_item"]) == (119, 1)

@@ -90,9 +90,9 @@ def worlds(draw: st.DrawFn, *, words: Sequence[Any] = _WORDS, text: bool = False
     )
     for user, listed in lists.items():
         rank = 0
-        for place, of in enumerate(listed):
+        for index, of in enumerate(listed):
             rank += draw(st.sampled_from([1, 1, 1, 2, 5]))
-            rows.append(Row(user, of, (10.0 - place) / 8, rank))
+            rows.append(Row(user, of, (10.0 - index) / 8, rank))
     # Somebody is on both sides.
     truth = {**draw(some), rows[0].user: draw(st.lists(item, min_size=1, max_size=3))}
     nobody = st.sampled_from([*items, words[0] * 9 if isinstance(items[0], str) else 10**12])

@@ -19,11 +19,11 @@ SINCE = date(2026, 3, 3)
 
 def _days(fall: float) -> tuple[ChangeDay, ...]:
     days = []
-    for place in range(63):
-        day = UNTIL - timedelta(days=62 - place)
+    for index in range(63):
+        day = UNTIL - timedelta(days=62 - index)
         usual = 0.1 + 0.008 * (day.weekday() >= 5)
-        value = usual * (1.0 + 0.02 * ((place * 7) % 5 - 2) / 2) * (1.0 - fall * (day >= SINCE))
-        band = (usual * 0.95, usual * 1.05) if place >= 14 else (None, None)
+        value = usual * (1.0 + 0.02 * ((index * 7) % 5 - 2) / 2) * (1.0 - fall * (day >= SINCE))
+        band = (usual * 0.95, usual * 1.05) if index >= 14 else (None, None)
         days.append(ChangeDay(day=day, value=value, low=band[0], high=band[1]))
     return tuple(days)
 

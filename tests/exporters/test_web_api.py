@@ -322,7 +322,7 @@ def test_the_difference_is_to_the_control_with_the_same_other_labels(site: Site)
 def test_only_a_variant_that_is_called_so_is_the_control(
     site: Site, variants: list[str], control: str | None
 ) -> None:
-    shown = (mean("ndcg@10", (variant,), 1.0 + place, 2) for place, variant in enumerate(variants))
+    shown = (mean("ndcg@10", (variant,), 1.0 + index, 2) for index, variant in enumerate(variants))
     site.server.snapshot = picture(*shown)
     comparison = site.get("metrics").json()["comparison"]
     assert (comparison and comparison["control"]) == control

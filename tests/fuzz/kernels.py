@@ -76,12 +76,12 @@ def _check_interrupted(module: ModuleType, draw: random.Random, kind: str, secon
     gc.enable()
     if len(block) > len(taken):
         taken += under_way
-    lists, acts = [items for items, _ in taken], [acts for _, acts in taken]
+    lists, interactions = [items for items, _ in taken], [interactions for _, interactions in taken]
     if module is pure:
         # Lists without interactions may have subclasses of text there.
         assert len(block) == len(taken)
         return
-    expected = twin.match(lists, acts, kind, 10, _EVERY, _CHECKED)
+    expected = twin.match(lists, interactions, kind, 10, _EVERY, _CHECKED)
     assert block.take() == (*expected, b"")
 
 

@@ -82,9 +82,9 @@ def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
         voters = [record["user"] if by_user else None for record in valid]
         clocks = slow_clock.clocks(times, case.max_ahead, case.recent, voters)
         ahead = slow_clock.ahead(times, clocks, case.recent, voters, case.lateness)
-        for place, record in enumerate(valid):
-            before = clocks[place - 1] if place else slow_clock.NEVER
-            if ahead[place]:
+        for index, record in enumerate(valid):
+            before = clocks[index - 1] if index else slow_clock.NEVER
+            if ahead[index]:
                 counts["future"] += 1
             elif record["ts"] < before - case.lateness:
                 counts["late"] += 1

@@ -146,8 +146,8 @@ def test_lists_saved_without_users_continue_with_users() -> None:
     at_once: Log = [{**record, "ts": 0} for record in LISTS]
     case = WITH_USERS._replace(streams=[[at_once], WITH_USERS.streams[1]])
     before, after = Run(case), Run(case, users=True)
-    shown, acts = before.logs
-    before.read(acts, 2)
+    shown, interactions = before.logs
+    before.read(interactions, 2)
     before.read(shown, 3)
     after.restart(before)
     after.joined()

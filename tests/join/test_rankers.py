@@ -153,6 +153,6 @@ def test_a_list_without_that_of_a_ranker_is_a_letter_and_takes_no_other_with_it(
         ingest.begin(LISTS, {LISTS: 0, CLICKS: 0})
         fed(ingest, [lists, clicks], (0, 0))
         ingest.end([LISTS, CLICKS])
-    (letter,) = with_bad.take_dead_letters()
-    assert (letter.reason, letter.offset) == ("missing_field", 4)
+    (dead_letter,) = with_bad.take_dead_letters()
+    assert (dead_letter.reason, dead_letter.offset) == ("missing_field", 4)
     assert lifetime(with_bad) == lifetime(without)

@@ -93,8 +93,8 @@ def _logs(random: Random, records: Sequence[Record], lateness: int) -> list[Log]
     ]
     logs: list[Log] = [[] for _ in range(random.randint(1, 4))]
     split = random.choice(_SPLITS)
-    for place, (_, record) in enumerate(sorted(arrivals, key=lambda pair: pair[0])):
-        log = logs[split(random, place, len(arrivals), len(logs))]
+    for index, (_, record) in enumerate(sorted(arrivals, key=lambda pair: pair[0])):
+        log = logs[split(random, index, len(arrivals), len(logs))]
         log.append(_odd(random, record))
     return logs
 

@@ -108,8 +108,8 @@ def _events_of(tables: Any) -> list[tuple[Any, ...]]:
 
 def _sum(counts: Sequence[tuple[RowCounts, RowCounts]]) -> tuple[RowCounts, RowCounts]:
     whole = RowCounts(), RowCounts()
-    for shown, acts in counts:
-        whole = whole[0].plus(shown), whole[1].plus(acts)
+    for shown, interactions in counts:
+        whole = whole[0].plus(shown), whole[1].plus(interactions)
     return whole
 
 

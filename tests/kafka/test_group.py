@@ -197,7 +197,8 @@ def test_a_commit_in_the_background_is_accepted_once_the_group_has_it(broker: Br
         with admin_of(broker) as admin:
             (group_offsets,) = admin.list_group_offsets({topic: None}).values()
         committed = {
-            Partition(*place): group_offset.offset for place, group_offset in group_offsets.items()
+            Partition(*partition): group_offset.offset
+            for partition, group_offset in group_offsets.items()
         }
         assert committed == a.told.positions
 
@@ -372,26 +373,26 @@ def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
-    mine, place = options(broker, topic, group=topic), Partition(topic, 0)
+    mine, partition = options(broker, topic, group=topic), Partition(topic, 0)
     answers: list[object] = []
     with reading(mine) as a:
-        until(lambda: a.told.positions.get(place) == 60, a)
-        assert a.source.commit({place: 50}) is None
+        until(lambda: a.told.positions.get(partition) == 60, a)
+        assert a.source.commit({partition: 50}) is None
     with reading(mine) as a:
 
         def starts_over(given: Sequence[Assignment]) -> Mapping[Partition, int]:
-            answers.append(a.source.commit({place: 0}))
+            answers.append(a.source.commit({partition: 0}))
             # A process that is killed now must find it: nothing is left to be answered.
             assert a.source._member is not None
             answers.append(getattr(a.source._member._consumer, "_unanswered", None) or None)
             return RecordingOwner.assigned(a.told, given)
 
         monkeypatch.setattr(a.told, "assigned", starts_over)
-        until(lambda: a.told.positions.get(place) == 60, a)
-        assert a.told.seen[place].committed == 50
+        until(lambda: a.told.positions.get(partition) == 60, a)
+        assert a.told.seen[partition].committed == 50
     with reading(mine) as a:
-        until(lambda: place in a.told.seen, a)
-        assert a.told.seen[place].committed == 0
+        until(lambda: partition in a.told.seen, a)
+        assert a.told.seen[partition].committed == 0
     assert answers == [None, None]
 
 
@@ -399,18 +400,18 @@ def test_assigned_partitions_are_not_read_from_the_groups_commit_before_they_are
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
-    table, place = options(broker, topic, group=f"group-{topic}"), Partition(topic, 0)
+    table, partition = options(broker, topic, group=f"group-{topic}"), Partition(topic, 0)
     with closing(KafkaSource(table, {}, shared=True)) as source:
         source.open(Positions())
         drained(source, 60)
-        assert source.commit({place: 50}) is None
+        assert source.commit({partition: 50}) is None
     member, monitor = create_autospec(GroupMember), ClusterMonitor([topic], {})
     config = group_config(table, {}, shared=True)
     with closing(KafkaPythonConsumer(config, [topic], member, monitor)) as consumer:
         deadline = time.monotonic() + PATIENCE
         # The group may first assign nothing, before the client knows the topic.
-        while call(Rebalance("assigned", (place,))) not in member.enqueue.mock_calls:
+        while call(Rebalance("assigned", (partition,))) not in member.enqueue.mock_calls:
             assert time.monotonic() < deadline
             assert consumer.poll(0.1, {}) == []
         for _ in range(5):
-            assert consumer.poll(0.1, {place: 0}) == [], "neither records nor a jump to 50"
+            assert consumer.poll(0.1, {partition: 0}) == [], "neither records nor a jump to 50"

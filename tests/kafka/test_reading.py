@@ -93,9 +93,9 @@ def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
             )
     with opened(options(broker, topic)) as source:
         batches = [batch for batch in drained(source, 4) if batch.values]
-    places = [(batch, place) for batch in batches for place in range(len(batch.values))]
-    keys = [batch.keys[place] for batch, place in places if batch.keys is not None]
-    headers_read = [[*batch.headers(place)] for batch, place in places if batch.headers is not None]
+    places = [(batch, index) for batch in batches for index in range(len(batch.values))]
+    keys = [batch.keys[index] for batch, index in places if batch.keys is not None]
+    headers_read = [[*batch.headers(index)] for batch, index in places if batch.headers is not None]
     assert [time for batch in batches for time in batch.timestamps or ()][1:] == [1000, 1001, 1002]
     assert keys == [None, b"k", b"k", b"k"]
     assert headers_read[:2] == [[], [("trace", b"1"), ("trace", b"2")]]

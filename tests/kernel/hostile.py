@@ -192,11 +192,16 @@ def _call(world: World, call: Callable[..., Any], *arguments: Any) -> Any:
 def check_match(kernel: Any, world: World, kind: str) -> None:
     """Match lists that change meanwhile; many, and one that takes long."""
     count = world.draw.choice((1, 2, 10, 60))
-    shown, acts = _rows(world, kind, count)
-    world.containers = [shown, acts, *shown, *(each for each in acts if hasattr(each, "clear"))]
+    shown, interactions = _rows(world, kind, count)
+    world.containers = [
+        shown,
+        interactions,
+        *shown,
+        *(each for each in interactions if hasattr(each, "clear")),
+    ]
     depth = world.draw.choice((1, 10, sys.maxsize))
     sound = world.draw.random() < 0.5
-    columns = _call(world, kernel.match, shown, acts, kind, depth, _EVERY, sound)
+    columns = _call(world, kernel.match, shown, interactions, kind, depth, _EVERY, sound)
     if columns is not None:
         sizes = {len(columns[column]) for column in (_INTERACTED, _LENGTH)}
         if sizes != {8 * count}:

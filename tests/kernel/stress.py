@@ -76,20 +76,20 @@ def row(draw: random.Random, kind: str) -> tuple[Any, Any]:
     """A list and its interactions; one in a few is odd."""
     shown = _ids(draw, kind)
     items = draw.choice((list, list, tuple))(shown) if draw.random() > _ODD else iter(shown)
-    acts = _ids(draw, kind) + draw.sample(shown, draw.randint(0, min(4, len(shown))))
-    return items, _collection(draw, acts) if draw.random() > _ODD else None
+    interactions = _ids(draw, kind) + draw.sample(shown, draw.randint(0, min(4, len(shown))))
+    return items, _collection(draw, interactions) if draw.random() > _ODD else None
 
 
 def check(kernel: Any, rows: list[tuple[Any, Any]], *options: Any) -> None:
     """Compare both ways of a kernel with the twin."""
-    lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
-    expected = twin.match(lists, acts, *options)
-    if kernel.match(lists, acts, *options) != expected:
-        raise AssertionError(options, kernel.match(lists, acts, *options), expected)
+    lists, interactions = [items for items, _ in rows], [interactions for _, interactions in rows]
+    expected = twin.match(lists, interactions, *options)
+    if kernel.match(lists, interactions, *options) != expected:
+        raise AssertionError(options, kernel.match(lists, interactions, *options), expected)
     block = kernel.Block(*options[:3])
     taken = [pair for pair in rows if block.add(*pair, None, options[3])]
-    lists, acts = [items for items, _ in taken], [acts for _, acts in taken]
-    check_block(block, lists, acts, None, *options)
+    lists, interactions = [items for items, _ in taken], [interactions for _, interactions in taken]
+    check_block(block, lists, interactions, None, *options)
 
 
 def check_ranked(
@@ -176,11 +176,11 @@ def record(draw: random.Random) -> bytes:
     def name() -> str:
         return draw.choice((item(), '"u"', '"u"', '"v"', "true", "null", "7"))
 
-    acts = draw.choice((listed, listed, lambda: json.dumps(dict.fromkeys("abc", 1.5))))()
+    interactions = draw.choice((listed, listed, lambda: json.dumps(dict.fromkeys("abc", 1.5))))()
     if draw.random() < 0.2:
         pairs = [f'"{key}":{draw.choice(_REALS)}' for key in draw.choices("abcdef", k=2)]
-        acts = f"{{{','.join(pairs)}}}"
-    fields = {"shown": listed(), "acts": acts, "at": draw.choice(_TIMES), "id": item()}
+        interactions = f"{{{','.join(pairs)}}}"
+    fields = {"shown": listed(), "acts": interactions, "at": draw.choice(_TIMES), "id": item()}
     fields |= {key: name() for key in ("user", "é", "label") if draw.random() < 0.8}
     fields |= {"gains": "[1]"} if draw.random() < _ODD else {}
     fields |= {f"other {at}": draw.choice(_OTHERS) for at in range(draw.choice((0, 0, 1, 3)))}
@@ -204,8 +204,8 @@ def check_scan(kernel: Any, draw: random.Random) -> int:
     odd = set(array("q", columns[0]))
     plain = [_parsed(value) for place, value in enumerate(values) if place not in odd]
     lists = [[_text(shown) for shown in fields["shown"]] for fields in plain]
-    acts = [_acts(fields["acts"]) for fields in plain]
-    expected = twin.match(lists, acts, "text", depth, every, not _SOUND)
+    interactions = [_acts(fields["acts"]) for fields in plain]
+    expected = twin.match(lists, interactions, "text", depth, every, not _SOUND)
     if columns[1:] != expected[1:] or expected[0] or any("gains" in fields for fields in plain):
         raise AssertionError(values, columns, expected)
     named = [[names[code] for code in array("q", column)] for column, names in codes]

@@ -74,9 +74,9 @@ def _columns(columns: tuple[bytes, ...]) -> list[list[float]]:
 
 def test_the_columns_are_what_the_description_says(kernel: ModuleType) -> None:
     lists = [["a", "b", "a"], ("c",), ["", "x"]]
-    acts = [["a", "a"], {"c": 2, "d": 0.5}, ["x"]]
+    interactions = [["a", "a"], {"c": 2, "d": 0.5}, ["x"]]
     odd, interacted, given, length, owner, place, item, gain, graded, gains = _columns(
-        kernel.match(lists, acts, "text", 10, _EVERY, _CHECKED)
+        kernel.match(lists, interactions, "text", 10, _EVERY, _CHECKED)
     )
     assert (odd, graded) == ([2], [1])
     assert (interacted, given, length) == ([1, 2, 0], [2, 2, 0], [3, 1, 0])
@@ -95,16 +95,17 @@ def test_a_kernel_gives_the_same_bits_as_its_slow_twin(kernel: ModuleType, kind:
 def test_codes_are_matched_as_integers_are(kernel: ModuleType, every: bool) -> None:  # noqa: FBT001  as the kernel
     draw = random.Random(f"codes {every}")
     for _ in range(60):
-        lists, acts = (
+        lists, interactions = (
             [draw.choices(_CODES, k=draw.choice((0, 1, 3, 90))) for _ in range(9)] for _ in range(2)
         )
         columns = [
-            np.array([code for row in rows for code in row], np.int64) for rows in (lists, acts)
+            np.array([code for row in rows for code in row], np.int64)
+            for rows in (lists, interactions)
         ]
-        offsets = [np.cumsum([0, *map(len, rows)]) for rows in (lists, acts)]
+        offsets = [np.cumsum([0, *map(len, rows)]) for rows in (lists, interactions)]
         depth = draw.choice((1, 5, sys.maxsize))
         given = (columns[0], offsets[0], columns[1], offsets[1])
-        expected = twin.match(lists, acts, "integer", depth, every, _SOUND)
+        expected = twin.match(lists, interactions, "integer", depth, every, _SOUND)
         assert kernel.match_codes(*given, depth, every) == expected
 
 
@@ -124,8 +125,13 @@ def test_offsets_that_fit_no_list_are_refused(compiled: ModuleType) -> None:
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 20_000])
 def test_lists_and_interactions_of_any_length_match(kernel: ModuleType, size: int) -> None:
     items = [f"item-{number}" for number in range(size)]
-    acts = [f"item-{number}" for number in range(0, 2 * size, 2)]
-    rows = [(items, acts), (acts, items), (items[:3], items), (items, set(acts[:3]))]
+    interactions = [f"item-{number}" for number in range(0, 2 * size, 2)]
+    rows = [
+        (items, interactions),
+        (interactions, items),
+        (items[:3], items),
+        (items, set(interactions[:3])),
+    ]
     stress.check(kernel, rows, "text", sys.maxsize, _FIRST, _CHECKED)
 
 
@@ -149,12 +155,12 @@ def test_lists_of_unequal_number_are_an_error_and_so_is_an_unknown_kind(
 def test_what_is_given_is_kept_neither_by_a_call_nor_by_a_block(kernel: ModuleType) -> None:
     text = f"an item of {kernel}"
     rows = [[text, "b"], (text,), [None, text], [text]]
-    acts = [{text: 1.5}, {text}, [text], [text, None]]
+    interactions = [{text: 1.5}, {text}, [text], [text, None]]
     block = kernel.Block("text", 2, _FIRST)
-    before = [sys.getrefcount(held) for held in (text, None, *rows, *acts)]
-    kernel.match(rows, acts, "text", 2, _FIRST, _CHECKED)
-    taken = [block.add(*pair) for pair in zip(rows, acts, strict=True)]
-    after = [sys.getrefcount(held) for held in (text, None, *rows, *acts)]
+    before = [sys.getrefcount(held) for held in (text, None, *rows, *interactions)]
+    kernel.match(rows, interactions, "text", 2, _FIRST, _CHECKED)
+    taken = [block.add(*pair) for pair in zip(rows, interactions, strict=True)]
+    after = [sys.getrefcount(held) for held in (text, None, *rows, *interactions)]
     assert taken == [True, True, False, False]
     assert after[:1] + after[2:] == before[:1] + before[2:]
     assert abs(after[1] - before[1]) < 50
@@ -182,11 +188,11 @@ def test_ids_with_zero_bytes_are_told_apart(kernel: ModuleType) -> None:
 def test_hits_of_parts_join_to_the_hits_of_the_whole(kernel: ModuleType, every: bool) -> None:  # noqa: FBT001  as the kernel
     draw = random.Random(3)
     rows = [stress.row(draw, "text") for _ in range(60)]
-    lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
-    whole = _matches(kernel, lists, acts, every)
+    lists, interactions = [items for items, _ in rows], [interactions for _, interactions in rows]
+    whole = _matches(kernel, lists, interactions, every)
     for cuts in ((0, 60), (0, 1, 60), (0, 20, 20, 59, 60)):
         first, *others = (
-            _matches(kernel, lists[start:stop], acts[start:stop], every)
+            _matches(kernel, lists[start:stop], interactions[start:stop], every)
             for start, stop in pairwise(cuts)
         )
         joined = first.joined(*others)
@@ -203,7 +209,7 @@ def _matches(kernel: ModuleType, lists: list[Any], acts: list[Any], every: bool)
 def test_counting_for_long_leaves_no_memory_behind(kernel: ModuleType) -> None:
     draw = random.Random(1)
     rows = [stress.row(draw, "text") for _ in range(200)]
-    lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
+    lists, interactions = [items for items, _ in rows], [interactions for _, interactions in rows]
 
     def count() -> None:
         for taken in (True, False):
@@ -211,7 +217,7 @@ def test_counting_for_long_leaves_no_memory_behind(kernel: ModuleType) -> None:
             for pair in rows:
                 block.add(*pair)
             assert not taken or block.take()
-        kernel.match(lists, acts, "text", 10, _FIRST, _CHECKED)
+        kernel.match(lists, interactions, "text", 10, _FIRST, _CHECKED)
         with pytest.raises(ValueError, match="lists"):
             kernel.match(lists, [], "text", 10, _FIRST, _CHECKED)
 
@@ -233,17 +239,17 @@ def test_counting_for_long_leaves_no_memory_behind(kernel: ModuleType) -> None:
 def test_a_list_that_changes_while_it_is_matched_crashes_nothing(kernel: ModuleType) -> None:
     block = kernel.Block("text", 10, _FIRST)
     lists = [["a", "b"] for _ in range(50)]
-    acts: list[Any] = [{"a", f"b{row}"} for row in range(50)]
+    interactions: list[Any] = [{"a", f"b{row}"} for row in range(50)]
 
     def change(phase: str, _: object) -> None:
         """Where Python still collects garbage in the middle of a call, up to 3.11."""
         if phase == "stop" and len(lists) > 1:
             lists.pop().clear()
-            acts[0].clear()
+            interactions[0].clear()
             block.take()
             block.add(["a"], ["a"])
 
-    pairs, thresholds = [*zip(lists, acts, strict=True)], gc.get_threshold()
+    pairs, thresholds = [*zip(lists, interactions, strict=True)], gc.get_threshold()
     gc.callbacks.append(change)
     try:
         gc.set_threshold(1)
@@ -251,7 +257,7 @@ def test_a_list_that_changes_while_it_is_matched_crashes_nothing(kernel: ModuleT
             block.add(*pair)
         # What is left of the lists, perhaps of unequal number.
         with suppress(IndexError, ValueError):
-            kernel.match(lists, acts, "text", 10, _FIRST, _CHECKED)
+            kernel.match(lists, interactions, "text", 10, _FIRST, _CHECKED)
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(change)

@@ -16,7 +16,7 @@ from tests.present import present
 
 
 def _wins(teams: list[Any], ranks: set[int], metric: str = "interleaving") -> float:
-    items = [f"i{place}" for place in range(len(teams))]
+    items = [f"i{index}" for index in range(len(teams))]
     accumulator = Accumulator(metric)
     clicks = [items[rank - 1] for rank in ranks]
     accumulator.update(items, clicks, per_item={"team": teams})

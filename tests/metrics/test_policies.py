@@ -128,7 +128,7 @@ def _pane(lists: int, draw: np.random.Generator) -> Table:
     pairs = zip(propensities.tolist(), targets.tolist(), strict=True)
     batch = Batch(
         recommendations=[["a"]] * number,
-        interactions=[["a"] if place % 10 == 0 else [] for place in range(number)],
+        interactions=[["a"] if index % 10 == 0 else [] for index in range(number)],
         per_item=[{"propensity": [logged], "target": [wanted]} for logged, wanted in pairs],
     )
     pane.count(batch, np.tile(np.arange(20), lists))

@@ -171,9 +171,9 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
         assert (health["valid"], invalid(health)) == (COUNT, dict.fromkeys(bad.values(), 1))
         assert daemon.stop() == 0
     address = {"bootstrap_servers": broker.bootstrap_servers}
-    letters = [*DeadLetterReader(address, [f"{topic}.dlq"], [topic])]
-    assert {letter.value: letter.reason for letter in letters} == bad
-    assert {letter.stage for letter in letters} == {"decode"}
+    dead_letters = [*DeadLetterReader(address, [f"{topic}.dlq"], [topic])]
+    assert {dead_letter.value: dead_letter.reason for dead_letter in dead_letters} == bad
+    assert {dead_letter.stage for dead_letter in dead_letters} == {"decode"}
 
 
 def invalid(health: dict[str, Any]) -> dict[str, int]:

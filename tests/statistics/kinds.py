@@ -81,8 +81,8 @@ def _put(statistic: Values, cell: int, piece: Valued) -> None:
 
 def _wait(statistic: Values, cell: int, piece: Event) -> None:
     """A value, which may be left out, infinite or undefined."""
-    shown, acts = len(piece.recommendations), len(piece.interactions)
-    ratio = shown / acts if acts else math.inf if shown % 2 else math.nan
+    shown, interactions = len(piece.recommendations), len(piece.interactions)
+    ratio = shown / interactions if interactions else math.inf if shown % 2 else math.nan
     statistic.add_events(np.array([cell]), [ratio if shown else None])
 
 

@@ -62,7 +62,7 @@ def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
 def test_items_that_never_repeat_are_bounded() -> None:
     statistic = _counted([], 100)
     for number in range(0, 50_000, 10):
-        new: list[Id] = [f"new-{number + place}" for place in range(10)]
+        new: list[Id] = [f"new-{number + index}" for index in range(10)]
         statistic.count(batch(event_of(new, [])), 0)
         if number % 5_000 == 0:
             assert len(_of(statistic).codes) <= 100
@@ -137,7 +137,7 @@ POPULATIONS: dict[str, Callable[[np.random.Generator], Counts]] = {
 def slow_sums(counts: Counts) -> tuple[float, float]:
     logarithm = math.fsum(n * math.log(n) for n in counts.tolist())
     in_order = sorted(counts.tolist(), reverse=True)
-    pairs = sum((2 * place + 1) * n for place, n in enumerate(in_order))
+    pairs = sum((2 * index + 1) * n for index, n in enumerate(in_order))
     return logarithm, pairs / sum(in_order)
 
 

@@ -81,10 +81,13 @@ def test_ranks_beyond_the_depth_are_not_kept() -> None:
 def test_positions_and_a_mapping_change_nothing_else(
     options: HitsOptions, kind: int, interacted: int
 ) -> None:
-    items, acts = ["x", "a"], ["a", "a"]
+    items, interactions = ["x", "a"], ["a", "a"]
     expected = (kind, interacted, 2, [2] if interacted else [])
-    assert _outcome(options, event_of(items, acts)) == expected
-    assert _outcome(options, event_of(items, acts, [1, 2])) == (kind + POSITIONED, *expected[1:])
+    assert _outcome(options, event_of(items, interactions)) == expected
+    assert _outcome(options, event_of(items, interactions, [1, 2])) == (
+        kind + POSITIONED,
+        *expected[1:],
+    )
     if options.ids == "any" and options.counting != "every":
         assert _outcome(options, event_of(items, {"a": 1.0})) == expected
 
@@ -101,12 +104,12 @@ def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: Hits
     draw = random.Random(5)
     for hits in (1, 2, 16, 17, 40):
         items = draw.choices(range(50), k=60)
-        acts = draw.sample(range(50), hits)
+        interactions = draw.sample(range(50), hits)
         kept = items[: options.depth]
-        ranks = sorted(kept.index(item) + 1 for item in acts if item in kept)
+        ranks = sorted(kept.index(item) + 1 for item in interactions if item in kept)
         expected = (0, hits, len(kept), ranks)
-        assert _outcome(options, event_of(items, acts)) == expected
-        assert _outcome(options, event_of(items, acts, [*range(1, 61)])) == (
+        assert _outcome(options, event_of(items, interactions)) == expected
+        assert _outcome(options, event_of(items, interactions, [*range(1, 61)])) == (
             POSITIONED,
             *expected[1:],
         )

@@ -107,7 +107,7 @@ Row = tuple[int, int, int, int]
 
 
 def _columns(table: list[Row]) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    return [np.array([row[place] for row in table], np.int64) for place in range(4)]
+    return [np.array([row[index] for row in table], np.int64) for index in range(4)]
 
 
 def _by_hand(table: list[Row]) -> list[list[int]]:

@@ -34,7 +34,7 @@ def crowd(seed: int, users: int = 5_000) -> np.ndarray[tuple[int], np.dtype[np.u
 
 
 def variant(seed: int, rate: float = 0.1, metrics: Sequence[str] = METRICS, **size: int) -> Variant:
-    sums = {text: binomial(seed + place, rate, **size) for place, text in enumerate(metrics)}
+    sums = {text: binomial(seed + index, rate, **size) for index, text in enumerate(metrics)}
     return Variant(sums, audience(crowd(seed)))
 
 
@@ -81,8 +81,8 @@ def test_every_metric_of_every_variant_is_compared_with_control() -> None:
 
 def test_label_values_that_are_not_variants_are_not_compared() -> None:
     variants = {
-        name: variant(10 * place)
-        for place, name in enumerate(["control", "treatment", "__other__", "__missing__", "old"])
+        name: variant(10 * index)
+        for index, name in enumerate(["control", "treatment", "__other__", "__missing__", "old"])
     }
     result = report(Experiment(shares={"control": 1, "treatment": 1}), variants)
     assert {compared.variant for compared in result.rows} == {"treatment"}

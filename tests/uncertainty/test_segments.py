@@ -264,8 +264,8 @@ def test_within_is_one_field(tmp_path: Path) -> None:
 def within_split(split: Mapping[str, tuple[int, int]], total: tuple[int, int]) -> Report:
     """The report of arms whose users are split so in each country, and in all."""
     arms = {}
-    for place, (name, users) in enumerate(zip(("control", "b"), total, strict=True)):
-        whole = variant(10 * place)._replace(audience=audience(crowd(100 + place, users)))
+    for index, (name, users) in enumerate(zip(("control", "b"), total, strict=True)):
+        whole = variant(10 * index)._replace(audience=audience(crowd(100 + index, users)))
         strata = {
             value: Variant(whole.sums, users)
             for (value, arm), users in audiences(split).items()

@@ -33,9 +33,9 @@ narrow = st.builds(
 def textbook(seen: Sequence[Pair], options: LabelCapOptions) -> Counter[Pair]:
     """Events by slice if all values are known beforehand: the smallest hashes stay."""
     kept = []
-    for place, mine in enumerate(options.named):
+    for index, mine in enumerate(options.named):
         never = mine | {MISSING_LABEL, OTHER}
-        others = {pair[place] for pair in seen} - never
+        others = {pair[index] for pair in seen} - never
         kept.append(never | set(sorted(others, key=_hash)[: options.cap]))
     folded = [tuple(v if v in kept[i] else OTHER for i, v in enumerate(pair)) for pair in seen]
     return Counter((left, right) for left, right in folded)
