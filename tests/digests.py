@@ -59,12 +59,12 @@ def _plan(plan: Any, scope: str) -> Any:
 
 def _of(accumulator: Any) -> list[object]:
     """State, needs and readings of an accumulator."""
-    found: list[object] = [json.dumps(accumulator.state_dict())]
+    result: list[object] = [json.dumps(accumulator.state_dict())]
     for metric in accumulator.metrics:
-        found.append(_reading(lambda text=metric.text: sorted(accumulator.needs(text))))  # type: ignore[misc]  # mypy knows no type of a default
-        found.append(_reading(lambda text=metric.text: accumulator.read(text)))  # type: ignore[misc]  # mypy knows no type of a default
-    found.append(_reading(accumulator.advice))
-    return found
+        result.append(_reading(lambda text=metric.text: sorted(accumulator.needs(text))))  # type: ignore[misc]  # mypy knows no type of a default
+        result.append(_reading(lambda text=metric.text: accumulator.read(text)))  # type: ignore[misc]  # mypy knows no type of a default
+    result.append(_reading(accumulator.advice))
+    return result
 
 
 def _texts() -> list[str]:
@@ -108,9 +108,9 @@ def _cells(name: str, made: Any, events: Sequence[Any]) -> Iterator[tuple[str, o
         table.count(columns_of(list(events[part])), wheres[part])
     whole = [*range(7)]
     yield f"{name}: cells", b"".join(table.dump(whole)).hex()
-    chosen = table.select(np.array([1, 4, 5]))
-    chosen.rename({4: 1})
-    yield f"{name}: renamed", b"".join(chosen.dump([1, 5])).hex()
+    selected = table.select(np.array([1, 4, 5]))
+    selected.rename({4: 1})
+    yield f"{name}: renamed", b"".join(selected.dump([1, 5])).hex()
     for scope in _SPANS:
         part_of = table.empty(_plan(table.plan, scope))
         yield f"{name}: names of {scope}", sorted(part_of.statistics)
@@ -120,7 +120,7 @@ def _cells(name: str, made: Any, events: Sequence[Any]) -> Iterator[tuple[str, o
             table.distribute(20, {0: part_of})
         yield f"{name}: {scope}", b"".join(part_of.dump(whole)).hex()
     fresh = Table(empty.plan, made.context)
-    yield f"{name}: missing", sorted(fresh.load(b"".join(chosen.dump([1, 5])), [0, 3]))
+    yield f"{name}: missing", sorted(fresh.load(b"".join(selected.dump([1, 5])), [0, 3]))
     yield f"{name}: loaded", b"".join(fresh.dump([0, 3])).hex()
 
 

@@ -233,8 +233,8 @@ def texts() -> SearchStrategy[tuple[str, ...]]:
 
 
 def _values_of(name: str) -> dict[str, tuple[ParameterValue, ...]]:
-    found = parameters(catalogue()[name]).values()
-    for parameter in found:
+    result = parameters(catalogue()[name]).values()
+    for parameter in result:
         message = f"add values of {parameter.name!r}, a parameter of {name}, to _OPEN"
         assert parameter.choices or parameter.name in _OPEN, message
     return {
@@ -243,7 +243,7 @@ def _values_of(name: str) -> dict[str, tuple[ParameterValue, ...]]:
             for value in parameter.choices or _OPEN[parameter.name]
             if value != parameter.default
         )
-        for parameter in found
+        for parameter in result
     }
 
 

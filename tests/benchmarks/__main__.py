@@ -14,11 +14,11 @@ _SHARED = ("__main__", "timing", "traffic")
 def main() -> int:
     names = [entry.name for entry in pkgutil.iter_modules(benchmarks.__path__)]
     names_alone = [name for name in names if name not in _SHARED]
-    chosen = sys.argv[1:]
-    if not chosen or set(chosen) - set(names_alone):
+    selected = sys.argv[1:]
+    if not selected or set(selected) - set(names_alone):
         print(f"python -m tests.benchmarks NAME...\n  NAME: {', '.join(names_alone)}")
         return 2
-    for name in chosen:
+    for name in selected:
         print(f"== {name}")
         importlib.import_module(f"{benchmarks.__name__}.{name}").main()
     return 0

@@ -143,25 +143,25 @@ def _offline() -> Pairs:
 
 def values(shown: Sequence[Any], acts: Sequence[Any], cutoffs: Sequence[int]) -> dict[str, float]:
     """The metrics of one list with a hit, as somebody writes them for a loop."""
-    wanted, found = set(acts), {}
+    relevant, result = set(acts), {}
     for k in cutoffs:
         hits, first, dcg, precisions = 0, 0, 0.0, 0.0
         for rank, item in enumerate(shown[:k], start=1):
-            if item in wanted:
+            if item in relevant:
                 hits += 1
                 first = first or rank
                 dcg += 1 / math.log2(rank + 1)
                 precisions += hits / rank
         if hits:
-            possible = min(k, len(wanted))
+            possible = min(k, len(relevant))
             best = sum(1 / math.log2(rank + 1) for rank in range(1, possible + 1))
-            found[f"hit_rate@{k}"] = 1.0
-            found[f"precision@{k}"] = hits / k
-            found[f"recall@{k}"] = hits / len(wanted)
-            found[f"mrr@{k}"] = 1 / first
-            found[f"map@{k}"] = precisions / possible
-            found[f"ndcg@{k}"] = dcg / best
-    return found
+            result[f"hit_rate@{k}"] = 1.0
+            result[f"precision@{k}"] = hits / k
+            result[f"recall@{k}"] = hits / len(relevant)
+            result[f"mrr@{k}"] = 1 / first
+            result[f"map@{k}"] = precisions / possible
+            result[f"ndcg@{k}"] = dcg / best
+    return result
 
 
 class Loop:
@@ -173,9 +173,9 @@ class Loop:
 
     def update(self, shown: Sequence[Any], acts: Sequence[Any]) -> None:
         self.lists += 1
-        found = values(shown, acts, self._cutoffs)
+        result = values(shown, acts, self._cutoffs)
         for name in self._sums:
-            self._sums[name] += found.get(name, 0.0)
+            self._sums[name] += result.get(name, 0.0)
 
     def read(self, name: str) -> float:
         return self._sums[name] / self.lists
@@ -190,9 +190,9 @@ class RiverMeans:
         self._cutoffs = sorted({int(name.partition("@")[2]) for name in names})
 
     def update(self, shown: Sequence[Any], acts: Sequence[Any]) -> None:
-        found = values(shown, acts, self._cutoffs)
+        result = values(shown, acts, self._cutoffs)
         for name, mean in self._means.items():
-            mean.update(found.get(name, 0.0))
+            mean.update(result.get(name, 0.0))
 
     def read(self, name: str) -> float:
         return float(self._means[name].get())

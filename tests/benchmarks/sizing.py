@@ -63,8 +63,12 @@ def _backlog() -> Iterator[bytes]:
 def _written(folder: Path, more: str, servers: str, group: str) -> Path:
     """Write the pods' configuration for this broker, without passwords."""
     text = BASE.read_text(encoding="utf-8")
-    kept = [line for line in text.splitlines() if not line.startswith(("sasl_", "ssl_", "secur"))]
-    text = "\n".join(kept).replace('group = "streameval"', f'group = "{group}"\nstart = "earliest"')
+    retained = [
+        line for line in text.splitlines() if not line.startswith(("sasl_", "ssl_", "secur"))
+    ]
+    text = "\n".join(retained).replace(
+        'group = "streameval"', f'group = "{group}"\nstart = "earliest"'
+    )
     text = text.replace("events-kafka-bootstrap.kafka.svc:9093", servers)
     text = text.replace("/var/lib/streameval/state", str(folder / "state"))
     text = text.replace('allowed_hosts = ["*.streameval"]', f'listen = "127.0.0.1:{free_port()}"')

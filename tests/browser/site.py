@@ -40,8 +40,8 @@ class Site:
 
 
 def numbers(entries: list[dict[str, Any]], **wanted: object) -> list[float]:
-    chosen = [entry for entry in entries if wanted.items() <= entry.items()]
-    both = [entry[name] for entry in chosen for name in ("value", "count")]
+    selected = [entry for entry in entries if wanted.items() <= entry.items()]
+    both = [entry[name] for entry in selected for name in ("value", "count")]
     return sorted(number for number in both if number is not None)
 
 
@@ -128,5 +128,5 @@ def _past(version: int) -> ValueHistory:
     start = 1_760_000_000_000_000 // MINUTE * MINUTE
     panes = tuple(PaneMeans(start - ago * MINUTE, MINUTE, rows) for ago in range(6, -1, -1))
     spans = {"5m": 5 * MINUTE, "24h": 1440 * MINUTE}
-    kept = FamilyHistory(texts, panes, start - 1500 * MINUTE, spans)
-    return ValueHistory(clock=start + MINUTE // 2, families=(kept, FamilyHistory()))
+    history = FamilyHistory(texts, panes, start - 1500 * MINUTE, spans)
+    return ValueHistory(clock=start + MINUTE // 2, families=(history, FamilyHistory()))

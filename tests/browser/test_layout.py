@@ -111,17 +111,17 @@ _LOCK = Path(__file__).parent / "axe"
 def axe() -> str:
     """The text of axe-core, kept in the environment once it was fetched."""
     digest = hashlib.sha256((_LOCK / "package-lock.json").read_bytes()).hexdigest()
-    kept = Path(sys.prefix) / "share" / f"axe-{digest[:16]}.js"
-    if not kept.is_file():
+    cached_path = Path(sys.prefix) / "share" / f"axe-{digest[:16]}.js"
+    if not cached_path.is_file():
         try:
             with tempfile.TemporaryDirectory() as folder:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(fetch(_LOCK, Path(folder)) / "axe-core" / "axe.min.js", kept)
+                cached_path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(fetch(_LOCK, Path(folder)) / "axe-core" / "axe.min.js", cached_path)
         except ChartsError:
             if os.environ.get("CI") == "true":
                 raise
             pytest.skip("axe-core is not here, and no package registry of npm is within reach")
-    return kept.read_text(encoding="utf-8")
+    return cached_path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("path", "width", "scheme"), _VIEWS)

@@ -53,8 +53,8 @@ def judged(
 
 
 def empty_days(sums: GroupSums, *days: int) -> GroupSums:
-    kept = ~np.isin(sums.days, days)
-    return GroupSums(sums.days[kept], sums.numerators[kept], sums.denominators[kept])
+    retained = ~np.isin(sums.days, days)
+    return GroupSums(sums.days[retained], sums.numerators[retained], sums.denominators[retained])
 
 
 def with_values(sums: GroupSums, since: int, factor: float) -> GroupSums:

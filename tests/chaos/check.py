@@ -155,9 +155,9 @@ def newest_checkpoints(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
     with closing(Cluster({"bootstrap_servers": config.address})) as cluster:
         described = cluster.topics([config.topic])
     identity = described.identities[config.topic]
-    kept = config.store
+    store = config.store
     checkpoints = {
-        partition.number: kept.newest(Shard(config.topic, identity, partition.number)).saved
+        partition.number: store.newest(Shard(config.topic, identity, partition.number)).saved
         for partition in described.partitions
     }
     return {

@@ -127,12 +127,12 @@ def damaged(config: DaemonConfig, before: Collection[Path] = ()) -> list[Path]:
     """
     folders = sorted({file.parent for file in Path(config.path).glob("rounds/*/*.round")})
     newest = [sorted(folder.glob("*.round"))[-2:] for folder in folders]
-    chosen = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][-2:]
-    for damage, file in zip((_truncate, _flip), chosen, strict=False):
+    selected = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][-2:]
+    for damage, file in zip((_truncate, _flip), selected, strict=False):
         # A concurrent save may remove the file.
         with suppress(FileNotFoundError):
             damage(file)
-    return chosen
+    return selected
 
 
 def _truncate(file: Path) -> None:

@@ -106,13 +106,13 @@ def _standard_input(content: bytes) -> Iterator[None]:
     with TemporaryFile() as given:
         given.write(content)
         given.seek(0)
-        kept = os.dup(0)
+        original = os.dup(0)
         os.dup2(given.fileno(), 0)
         try:
             yield
         finally:
-            os.dup2(kept, 0)
-            os.close(kept)
+            os.dup2(original, 0)
+            os.close(original)
 
 
 @contextmanager

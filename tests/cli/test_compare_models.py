@@ -27,8 +27,8 @@ def drawn(seed: int, quality: float, users: int = 900) -> dict[str, list[str]]:
     ranked_lists = {}
     for user in range(users):
         items = draw.sample([f"i{n}" for n in range(20)], 4)
-        wanted = f"w{user % 7}"
-        ranked_lists[f"u{user}"] = [wanted, *items[:3]] if draw.random() < quality else items
+        relevant = f"w{user % 7}"
+        ranked_lists[f"u{user}"] = [relevant, *items[:3]] if draw.random() < quality else items
     return ranked_lists
 
 

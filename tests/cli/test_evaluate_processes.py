@@ -144,8 +144,8 @@ def test_a_folder_means_the_files_in_it(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".b.pq.crc").touch()
     (tmp_path / "README.md").touch()
-    wanted = sorted(map(str, (first, second)))
-    assert expand_paths([f"{tmp_path}/"]) == expand_paths([str(tmp_path)]) == wanted
+    expected = sorted(map(str, (first, second)))
+    assert expand_paths([f"{tmp_path}/"]) == expand_paths([str(tmp_path)]) == expected
     assert expand_paths([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
     assert expand_paths([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
     assert expand_paths([str(second)]) == [str(second)]

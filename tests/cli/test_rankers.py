@@ -69,14 +69,14 @@ def fanned(folder: Path) -> Path:
 
 
 def test_evaluate_has_a_column_for_each_ranker_and_the_overlap(log: Path) -> None:
-    found = {
+    result = {
         (entry["metric"], entry["labels"]["ranker"]): entry
         for entry in readings(log, "-m", "ctr", *COLUMN)
     }
-    assert found["overlap", "challenger"]["value"] == 0.5
-    assert found["overlap", "shown"]["value"] is None
-    assert found["ctr", "challenger"]["note"] == f"B{SENTENCE[1:]}; see ips."
-    assert "note" not in found["ctr", "shown"]
+    assert result["overlap", "challenger"]["value"] == 0.5
+    assert result["overlap", "shown"]["value"] is None
+    assert result["ctr", "challenger"]["note"] == f"B{SENTENCE[1:]}; see ips."
+    assert "note" not in result["ctr", "shown"]
     table = run("evaluate", log, "-m", "ctr", *COLUMN).stdout
     assert all(text in table for text in ("challenger", "shown", "overlap", "0.5000"))
 

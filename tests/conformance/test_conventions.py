@@ -106,8 +106,8 @@ def test_repeats_count_alike_for_lists_and_for_columns() -> None:
 
 
 def test_the_help_of_map_says_which_systems_divide_by_more() -> None:
-    wanted = [f"w{n}" for n in range(8)]
-    assert value("map@2", ["w0", "w1"], wanted) == 1.0
+    relevant = [f"w{n}" for n in range(8)]
+    assert value("map@2", ["w0", "w1"], relevant) == 1.0
     for text in ("ranx:map@2", "trec:map_cut@2", "rectools:MAP@2"):
-        assert value(text, ["w0", "w1"], wanted) == 2 / 8
+        assert value(text, ["w0", "w1"], relevant) == 2 / 8
     assert "`ranx:map@10`" in (parse("map@2").definition.function.__doc__ or "")

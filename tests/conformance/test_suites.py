@@ -90,9 +90,9 @@ _RECTOOLS: Final[Sequence[tuple[Rows, Rows, Sequence[int], Mapping[str, Sequence
 def test_each_user_has_the_value_that_the_suite_of_rectools_expects(
     shown: Rows, liked: Rows, text: str, expected: Mapping[int, float]
 ) -> None:
-    found = evaluate(frame(shown), frame(liked), f"rectools:{text}", catalog=10)
-    (reading,) = dict(found).values()
-    table = found.values("user").set_index("user")[reading.metric]
+    evaluation = evaluate(frame(shown), frame(liked), f"rectools:{text}", catalog=10)
+    (reading,) = dict(evaluation).values()
+    table = evaluation.values("user").set_index("user")[reading.metric]
     assert {user: table[user] for user in expected} == pytest.approx(expected, rel=1e-12)
     assert reading.value == pytest.approx(sum(expected.values()) / len(expected), rel=1e-12)
     # Users of the recommendations alone have no value.
@@ -131,8 +131,8 @@ _PREDICTED: Final = [
 def test_scores_and_ratings_have_the_values_that_the_suite_of_recommenders_expects(
     text: str, predicted: Rows, expected: float
 ) -> None:
-    found = evaluate(frame(predicted, "score"), frame(_TRUE, "rating"), text)
-    assert found[text].value == pytest.approx(expected, abs=1e-4)
+    evaluation = evaluate(frame(predicted, "score"), frame(_TRUE, "rating"), text)
+    assert evaluation[text].value == pytest.approx(expected, abs=1e-4)
 
 
 def test_raw_gains_have_the_textbook_value_that_recommenders_quotes() -> None:

@@ -92,9 +92,9 @@ def test_every_name_of_the_systems_is_compared() -> None:
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: str) -> None:
     convention = CONVENTIONS[name]
-    for metric, chosen in convention.metrics.items():
+    for metric, selected in convention.metrics.items():
         takes = parameters(parse(f"{name}:{metric}").definition, name)
-        values = {key: value for key, value in chosen.items() if key not in RULES}
+        values = {key: value for key, value in selected.items() if key not in RULES}
         if name in COMPACTING:
             values.pop("repeats", None)
         assert {key: takes[key].check(metric, value) for key, value in values.items()} == values
@@ -123,11 +123,11 @@ def test_the_installed_package_returns_our_numbers(package: str) -> None:
                 assert claim.mistake(accumulator.read(claim.text), case.tolerance) is None, (
                     case.name
                 )
-    kept = json.loads((OURS / f"{content['system']}__recorded.json").read_text(encoding="utf-8"))
-    if version(package) == kept["version"]:
+    saved = json.loads((OURS / f"{content['system']}__recorded.json").read_text(encoding="utf-8"))
+    if version(package) == saved["version"]:
         # The same cases with the same names; their values were compared above.
         named = [(row["metric"], row["name"]) for row in content["cases"]]
-        assert named == [(row["metric"], row["name"]) for row in kept["cases"]]
+        assert named == [(row["metric"], row["name"]) for row in saved["cases"]]
 
 
 @pytest.mark.parametrize("package", RECORDERS)

@@ -122,7 +122,7 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
 
 def by_its_twin(metric: Metric, events: Events, twin_inputs: Mapping[str, Any]) -> float:
     """The value by the twin; of a metric per user by the twin of each user's lists."""
-    twin, options = twins()[metric.name], dict(metric.options)
+    reference, options = twins()[metric.name], dict(metric.options)
     if metric.convention is not None:
         sets = {**CONVENTIONS[metric.convention].metrics[metric.name]}
         options = {**sets, **STEPS.get(metric.convention, {}).get(metric.name, {}), **options}
@@ -140,9 +140,9 @@ def by_its_twin(metric: Metric, events: Events, twin_inputs: Mapping[str, Any]) 
         if "catalog" in given:
             given["catalog"] = frozenset(chain.from_iterable(kinds.values()))
     if not metric.is_per_user:
-        return twin(read, metric.k, **options, **given)
+        return reference(read, metric.k, **options, **given)
     del options["per"]
-    return per_user(partial(twin, **given), read, metric.k, options)
+    return per_user(partial(reference, **given), read, metric.k, options)
 
 
 def _largest_gain(events: Events) -> float:

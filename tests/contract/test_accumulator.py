@@ -85,9 +85,9 @@ def test_a_sample_of_items_continues_in_a_copy_a_state_and_a_merge() -> None:
     assert before.read("distinct_items").estimated
     restored = counted()
     restored.load_state_dict(before.state_dict())
-    for twin in (before.copy(), restored):
-        twin.merge(after)
-        assert twin.state_dict() == counted(*range(85)).state_dict()
+    for duplicate in (before.copy(), restored):
+        duplicate.merge(after)
+        assert duplicate.state_dict() == counted(*range(85)).state_dict()
 
 
 @pytest.mark.parametrize(
@@ -353,9 +353,9 @@ def test_a_copy_does_not_check_its_inputs_again(monkeypatch: pytest.MonkeyPatch)
         assert given is None, "a large catalogue would be read at each scrape"
 
     monkeypatch.setattr("streameval.catalogue.context.catalog_of", refuse_ids)
-    twin = accumulator.copy()
-    assert twin.read("item_coverage@2").value == 2 / 3
-    assert twin.context is accumulator.context
+    duplicate = accumulator.copy()
+    assert duplicate.read("item_coverage@2").value == 2 / 3
+    assert duplicate.context is accumulator.context
 
 
 def test_a_notebook_shows_the_values_as_a_table() -> None:

@@ -68,11 +68,11 @@ def _texts(k: int | None) -> list[str]:
 
 def _is_read(text: str) -> bool:
     try:
-        found = parse(text)
+        result = parse(text)
         Accumulator(text, **inputs().of_package)
     except Exception:  # noqa: BLE001  a convention has few metrics, some values exclude others
         return False
-    return found.values.get(PER_USER) != "user"
+    return result.values.get(PER_USER) != "user"
 
 
 def _parameters(name: str) -> dict[str, Any]:
@@ -141,10 +141,10 @@ class Pair:
         elif kind == 1:
             self.live.load_state_dict(self.live.state_dict())
         else:
-            twin = self.other.copy()
+            duplicate = self.other.copy()
             changes: dict[int, Callable[[Accumulator], object]] = {
                 2: lambda each: each.update_many([Event(**event)]),
-                3: lambda each: each.merge(twin),
+                3: lambda each: each.merge(duplicate),
                 4: lambda each: each.update(**_odd()),
                 5: Accumulator.reset,
                 6: Accumulator.compute,

@@ -248,8 +248,8 @@ def test_every_way_in_gives_the_worked_values(way: Way, tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         readings = way(lists, [*expected], folder)
-        found = {text: readings[text].value for text in expected}
-        assert found == pytest.approx(expected), lists
+        result = {text: readings[text].value for text in expected}
+        assert result == pytest.approx(expected), lists
 
 
 _ONE: Final[Mapping[str, Sequence[float]]] = {
@@ -294,8 +294,8 @@ def test_estimates_of_a_policy_subtract_losses(
 ) -> None:
     accumulator = Accumulator(*expected)
     accumulator.update_many(events)
-    found = {text: accumulator.read(text).value for text in expected}
-    assert found == pytest.approx(expected, nan_ok=True)
+    result = {text: accumulator.read(text).value for text in expected}
+    assert result == pytest.approx(expected, nan_ok=True)
 
 
 def test_a_value_is_its_positive_part_minus_its_negative_part() -> None:

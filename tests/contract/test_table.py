@@ -132,12 +132,12 @@ def test_a_sample_stays_small_though_nobody_reads_it() -> None:
 def test_a_copy_is_independent_and_every_change_has_a_version() -> None:
     table = _counted([0, 1] * 30)
     before = [_dumped(table, 0), _dumped(table, 1)]
-    twin = table.copy()
-    seen = {table.version, twin.version}
-    twin.count(columns_of(EVENTS), 0)
-    twin.rename({1: 5})
-    twin.add(table)
-    seen.add(twin.version)
+    duplicate = table.copy()
+    seen = {table.version, duplicate.version}
+    duplicate.count(columns_of(EVENTS), 0)
+    duplicate.rename({1: 5})
+    duplicate.add(table)
+    seen.add(duplicate.version)
     assert len(seen) == 3
     assert [_dumped(table, 0), _dumped(table, 1)] == before
 

@@ -137,11 +137,11 @@ def test_one_key_gives_the_same_bits_however_the_events_come() -> None:
 def test_evaluate_takes_the_key_and_says_when_nothing_counts_users(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{SECRETS['KEY']}\n")
     place = f"${{file:{tmp_path / 'key'}}}"
-    found = [
+    result = [
         streameval.evaluate(_events(), "ctr", "users_covered@2", user_key=key).accumulator()
         for key in (place, "${KEY}", None)
     ]
-    first, second, unkeyed = (b"".join(each.dump()) for each in found)
+    first, second, unkeyed = (b"".join(each.dump()) for each in result)
     assert first == second != unkeyed
     with pytest.warns(SuspiciousEventsWarning, match="user_key"):
         streameval.evaluate(_events(), "ctr", user_key=place, intervals=None)

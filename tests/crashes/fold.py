@@ -120,7 +120,7 @@ class Truth:
         """What a process shows that has counted partitions up to these offsets."""
         folds = [self.fold(*position) for position in sorted(positions.items())]
         events = [event for fold in folds for event in fold.events]
-        kept = sorted({event.variant for event in events}, key=_hash)[:CAP]
+        retained = sorted({event.variant for event in events}, key=_hash)[:CAP]
         means: dict[tuple[str, str, str], tuple[int, int]] = {}
 
         def add(key: tuple[str, str, str], event: Counted) -> None:
@@ -130,7 +130,7 @@ class Truth:
         clock = max((fold.clock for fold in folds if fold.clock is not None), default=0)
         start = (clock - SPAN) // PANE * PANE
         for event in events:
-            variant = event.variant if event.variant in kept else "__other__"
+            variant = event.variant if event.variant in retained else "__other__"
             add(("country", event.country, "lifetime"), event)
             add(("variant", variant, "lifetime"), event)
             if not event.is_late and event.time // PANE * PANE >= start:

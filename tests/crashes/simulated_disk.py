@@ -237,10 +237,10 @@ def failing_at(
 ) -> Callable[[Step], None]:
     """A hook for `SimulatedDisk.before` that raises at these steps, counted from 0."""
     counted: Iterator[int] = iter(range(1 << 62))
-    chosen = frozenset(numbers)
+    selected = frozenset(numbers)
 
     def before(step: Step) -> None:
-        if next(counted) in chosen:
+        if next(counted) in selected:
             raise make(step)
 
     return before

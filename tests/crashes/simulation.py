@@ -378,7 +378,7 @@ class Simulation:
         writers = self.disk.writers()
         files = [path for path in self.disk.files() if path.suffix == ".round"] * 2
         self._random.shuffle(files)
-        chosen: tuple[Replica, Path, bytes, Found, list[Partition]] | None = None
+        selected: tuple[Replica, Path, bytes, Found, list[Partition]] | None = None
         for path in files if self._judge.damaged_at is None else ():
             replica = writers.get(path.parent.name)
             content = self.disk.content(path)
@@ -405,12 +405,12 @@ class Simulation:
                     for one in newest
                 ]
                 is_best = len(heights) == 2 and min(heights) > left[lower[0]].header.offset
-                if chosen is None or is_best:
-                    chosen = replica, path, flipped, left, lower
+                if selected is None or is_best:
+                    selected = replica, path, flipped, left, lower
                 if is_best:
                     break
-        if chosen is not None:
-            replica, path, flipped, left, lower = chosen
+        if selected is not None:
+            replica, path, flipped, left, lower = selected
             self.crash(replica)
             self.disk.overwrite(path, flipped)
             self._judge.damaged(left)
@@ -503,23 +503,25 @@ class Judge:
         """
         store = folder_store(STORE, disk)
         listing = store.listing()
-        found = {}
+        result = {}
         for partition in PARTITIONS:
             newest = store.newest(shard_of(partition), listing)
             self._require(excused or not newest.damaged, f"{newest.damaged}")
             if newest.saved is not None:
-                found[partition] = newest.saved
-        return found
+                result[partition] = newest.saved
+        return result
 
     def look(self) -> Mapping[Partition, int]:
         """Look at what a power loss would leave, if anything was written."""
         simulation = self._simulation
         # The worst, on which all rests, and now and then something between that and the best.
-        for kept in (0.0, 0.5) if simulation.scheduler.random.random() < 0.3 else (0.0,):
-            if kept or simulation.disk.written != self._seen:
+        for retained in (0.0, 0.5) if simulation.scheduler.random.random() < 0.3 else (0.0,):
+            if retained or simulation.disk.written != self._seen:
                 disk = simulation.disk.copied(simulation.scheduler.random.getrandbits(32))
-                disk.crash(kept)
-                self._look(self.newest(disk, excused=self.damaged_at is not None), is_sure=not kept)
+                disk.crash(retained)
+                self._look(
+                    self.newest(disk, excused=self.damaged_at is not None), is_sure=not retained
+                )
         self._seen = simulation.disk.written
         return self.durable
 

@@ -169,8 +169,8 @@ def _start(
 
 def readings(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The readings in the document that `streameval evaluate` also has."""
-    kept = ("metric", "labels", "value", "count")
-    return [{name: reading[name] for name in kept} for reading in document["metrics"]]
+    keys = ("metric", "labels", "value", "count")
+    return [{name: reading[name] for name in keys} for reading in document["metrics"]]
 
 
 def exact(readings_: list[dict[str, Any]]) -> str:

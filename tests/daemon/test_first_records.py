@@ -82,8 +82,8 @@ def test_the_daemon_names_what_no_record_has(
         assert sentence in answer.text
         assert sentence.split(".")[1].split(":")[0] in page
     # A misspelt control is no sample-ratio mismatch.
-    troubles = experiment["checks"]["trouble"] if experiment else []
-    assert not any("not split as planned" in trouble for trouble in troubles)
+    problems = experiment["checks"]["trouble"] if experiment else []
+    assert not any("not split as planned" in problem for problem in problems)
     for key in keys:
         assert f'streameval_config_unmatched{{key="{key}"}} 1.0' in metrics
     checked = run("check", config, "--connect")

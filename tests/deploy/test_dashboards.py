@@ -68,19 +68,19 @@ def panel_queries(dashboard: Mapping[str, Any]) -> list[PanelQuery]:
 
 def values(dashboard: Mapping[str, Any], prometheus: Remembering) -> dict[str, list[str]]:
     """Variable -> values, evaluated in order, because a variable may use earlier ones."""
-    chosen: dict[str, list[str]] = {}
+    selected: dict[str, list[str]] = {}
     repeated = {panel.get("repeat") for panel in dashboard["panels"]}
     for variable in dashboard["templating"]["list"]:
         name, kind = variable["name"], variable["type"]
         if kind == "query":
-            chosen[name] = _of_query(variable, chosen, prometheus)
+            selected[name] = _of_query(variable, selected, prometheus)
         elif kind == "custom" and name != "span":
             options = [option["value"] for option in variable["options"]]
             alone = name in repeated or not variable["multi"]
-            chosen[name] = options if alone else [f"({'|'.join(options)})"]
+            selected[name] = options if alone else [f"({'|'.join(options)})"]
         elif kind != "datasource":
-            chosen[name] = [variable["current"]["value"]]
-    return chosen
+            selected[name] = [variable["current"]["value"]]
+    return selected
 
 
 def failures(
@@ -270,26 +270,26 @@ def test_every_query_has_finite_results_in_a_real_prometheus(
     name: str, remembering: Remembering
 ) -> None:
     dashboard = boards("experiment")[name]
-    chosen = values(dashboard, remembering)
-    assert [name for name, those in chosen.items() if not those] == []
+    selected = values(dashboard, remembering)
+    assert [name for name, those in selected.items() if not those] == []
     asked = panel_queries(dashboard)
     assert len(asked) >= 4
     failed = {
         query.panel: faults
         for query in asked
-        if (faults := [*failures(query, chosen, remembering)])
+        if (faults := [*failures(query, selected, remembering)])
     }
     assert failed == {}
 
 
 @pytest.mark.prometheus
 def test_the_variables_offer_existing_values(remembering: Remembering) -> None:
-    chosen = values(boards("experiment")["metric"], remembering)
+    selected = values(boards("experiment")["metric"], remembering)
     means = ["ctr", "hit_rate", "ndcg", "recbole_ndcg", "importance_weight"]
-    assert chosen["metric"] == means
+    assert selected["metric"] == means
     gauges = ["ips", "snips", "dr", "importance_weight_effective_share", "item_coverage"]
-    assert (chosen["segment"], chosen["property"]) == (["country"], gauges)
-    assert (chosen["control"], chosen["window"]) == (["control"], ["(1h|lifetime)"])
+    assert (selected["segment"], selected["property"]) == (["country"], gauges)
+    assert (selected["control"], selected["window"]) == (["control"], ["(1h|lifetime)"])
 
 
 _SHOWN = {
@@ -304,9 +304,9 @@ _SHOWN = {
 def _by_policy(title: str, remembering: Remembering, index: int = 0) -> dict[str, set[float]]:
     """What a query of a panel shows of each policy; of all variants and replicas together."""
     dashboard = boards("experiment")["policies"]
-    chosen = {name: those[0] for name, those in values(dashboard, remembering).items()}
+    selected = {name: those[0] for name, those in values(dashboard, remembering).items()}
     query = [query for query in panel_queries(dashboard) if query.panel == title][index]
-    where = {"query": filled(query.expression, chosen), "time": str(remembering.moment)}
+    where = {"query": filled(query.expression, selected), "time": str(remembering.moment)}
     shown: dict[str, set[float]] = {}
     for series in remembering.server.data("query", **where)["result"]:
         rounded = round(float(series["value"][1]), 6)

@@ -178,11 +178,11 @@ def _check_signature(kernel: Path, start: int) -> None:
     pages, limit = struct.unpack_from(">2I", content, at + 28)
     size, page = content[at + 36], 1 << content[at + 39]
     signed = [content[at + hashes + size * slot :][:size] for slot in range(pages)]
-    found = [
+    result = [
         hashlib.sha256(content[begin : min(begin + page, limit)]).digest()
         for begin in range(0, limit, page)
     ]
-    if magic != _SUPERBLOB or not flags & _AD_HOC or limit != start or signed != found:
+    if magic != _SUPERBLOB or not flags & _AD_HOC or limit != start or signed != result:
         raise WheelError(f"{kernel}: its signature is not that of its pages")
 
 

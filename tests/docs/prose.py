@@ -54,13 +54,13 @@ def problems(text: str, suffix: str = ".md") -> list[Problem]:
         >>> problems("A value is shown also if it is old.")
         [Problem(line=1, words='also if', instead='even if, even when; or move also to the verb')]
     """
-    found = [
+    result = [
         Problem(line + prose.count("\n", 0, match.start()), " ".join(match[0].split()), instead)
         for line, prose in _prose(text, suffix)
         for pattern, instead in _list()[1]
         for match in pattern.finditer(prose)
     ]
-    return sorted(found)
+    return sorted(result)
 
 
 def _prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
@@ -90,7 +90,7 @@ def _checked(path: Path) -> str:
 
 def main() -> int:
     """Print a line for each problem; 1 if there are any."""
-    found = 0
+    result = 0
     try:
         paths = files()
     except pytest.skip.Exception as reason:
@@ -99,9 +99,9 @@ def main() -> int:
     for path in paths:
         if path.suffix == ".md" or (path.suffix in _NOT_PROSE and path.is_relative_to(PACKAGE)):
             for line, words, instead in problems(_checked(path), path.suffix):
-                found += 1
+                result += 1
                 sys.stdout.write(f"{label(path)}:{line}: '{words}': write: {instead}\n")
-    return bool(found)
+    return bool(result)
 
 
 if __name__ == "__main__":

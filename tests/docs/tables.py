@@ -47,12 +47,12 @@ _STORED = (StoredPartition(topic="events", partition=0, offset=1, written_at=1.0
 def with_families(page: str) -> str:
     """The page of Prometheus with the families of the pipeline and of an experiment."""
     page = _with_list(page, "## The pipeline", map(_family, _families()))
-    found = (
+    result = (
         *findings(adjusted_report()),
         Finding(CHANGES, changes_report()),
         Finding(GAPS, (gap_series(),)),
     )
-    for finding in found:
+    for finding in result:
         families = map(_family, analysis_families([finding]))
         page = _with_list(page, f"## {finding.analysis.title}", families)
     return page

@@ -66,7 +66,7 @@ _SEARCHES: Final = {
 
 def test_a_search_for_a_word_of_the_field_finds_its_page(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
-    found = {
+    result = {
         word: any(
             entry["location"].startswith(page)
             and word.lower() in f"{entry['title']} {entry['text']}".lower()
@@ -74,7 +74,7 @@ def test_a_search_for_a_word_of_the_field_finds_its_page(site: Path) -> None:
         )
         for word, page in _SEARCHES.items()
     }
-    assert [word for word, is_there in found.items() if not is_there] == []
+    assert [word for word, is_there in result.items() if not is_there] == []
 
 
 def test_a_page_shows_its_example_as_code(site: Path) -> None:

@@ -277,8 +277,8 @@ def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path
     alone = Accumulator("ndcg@2", "hit_rate@1")
     for event in events:
         alone.update(event["recommendations"], event["interactions"])
-    found = dict(line.split() for line in done.stdout.splitlines())
-    assert {name: float(value) for name, value in found.items()} == {
+    result = dict(line.split() for line in done.stdout.splitlines())
+    assert {name: float(value) for name, value in result.items()} == {
         name: reading.value for name, reading in alone.compute().items()
     }
 
@@ -345,8 +345,8 @@ def test_trackers_keep_the_numbers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (run,) = re.findall(r"^mlflow (\w+)$", done.stdout, re.MULTILINE)
     (value,) = re.findall(r"^wandb (.+)$", done.stdout, re.MULTILINE)
-    (kept,) = tmp_path.glob(f"mlruns/*/{run}/metrics/ndcg_2")
-    assert float(value) == float(kept.read_text(encoding="utf-8").split()[1]) == NDCG
+    (cached_path,) = tmp_path.glob(f"mlruns/*/{run}/metrics/ndcg_2")
+    assert float(value) == float(cached_path.read_text(encoding="utf-8").split()[1]) == NDCG
 
 
 NDCG = (1.0 + 1.0 / math.log2(3)) / 2

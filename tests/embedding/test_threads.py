@@ -161,9 +161,9 @@ def test_a_copy_has_a_lock_of_its_own() -> None:
     accumulator = Accumulator("hit_rate@3")
     accumulator.update(["a"], ["a"])
     with ThreadPoolExecutor(1) as thread, accumulator.lock:
-        twin = accumulator.copy()
-        thread.submit(twin.update, ["a"], ["a"]).result(60)
-    assert (accumulator.lists, twin.lists) == (1, 2)
+        duplicate = accumulator.copy()
+        thread.submit(duplicate.update, ["a"], ["a"]).result(60)
+    assert (accumulator.lists, duplicate.lists) == (1, 2)
 
 
 def test_a_shared_one_can_be_pickled_and_saved() -> None:

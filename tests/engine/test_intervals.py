@@ -89,8 +89,8 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
     cells = seen.slices(table)
     sums, *_ = present(groups_of(table)).of("ctr", cells)
     clock = (of.clock or 0) // MINUTE * MINUTE
-    kept = [value for value in values if json.loads(value)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
-    fine = present(_accumulated(kept, "a").groups("ctr"))
+    saved = [value for value in values if json.loads(value)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
+    fine = present(_accumulated(saved, "a").groups("ctr"))
     for wide, narrow in zip(fine[1:], sums[1:], strict=True):
         assert np.array_equal(wide.sum(axis=0).reshape(4, PANE_GROUPS).sum(axis=0), narrow[0])
     reading = _series(of)["ctr", "a", "5m"].reading

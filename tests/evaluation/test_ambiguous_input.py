@@ -94,8 +94,8 @@ class TestRanks:
     def test_a_rank_is_the_position_at_which_an_item_was_shown(self) -> None:
         lists = rows(user=[1, 1], item=[5, 6], rank=[3, 7])
         with pytest.warns(SuspiciousEventsWarning, match="ranks that skip some, like rank 3"):
-            found = evaluate(lists, self.truth, "mrr", "hit_rate@2", "hit_rate@3")
-        values = {metric: reading.value for metric, reading in found.items()}
+            evaluation = evaluate(lists, self.truth, "mrr", "hit_rate@2", "hit_rate@3")
+        values = {metric: reading.value for metric, reading in evaluation.items()}
         assert values == {"mrr": 1 / 3, "hit_rate@2": 0.0, "hit_rate@3": 1.0}
 
     def test_ranks_without_gaps_say_nothing(self) -> None:
@@ -256,26 +256,26 @@ class TestRepeatsInTheTruth:
 
 
 def test_an_evaluation_has_the_configuration_of_a_daemon_with_the_same_values() -> None:
-    found = evaluate([["a", "b"]], [["b"]], "mrr", "ndcg@2")
-    assert (found.config.metrics, found.config.event.ids) == (["mrr", "ndcg@2"], "string")
+    evaluation = evaluate([["a", "b"]], [["b"]], "mrr", "ndcg@2")
+    assert (evaluation.config.metrics, evaluation.config.event.ids) == (["mrr", "ndcg@2"], "string")
     assert evaluate(np.array([[0.5, 0.1]]), [[1]], "mrr").config.event.ids == "integer"
 
 
 class TestAnswers:
     def test_metrics_may_be_in_a_list(self) -> None:
-        found = evaluate({1: ["a", "b"]}, {1: ["b"]}, ["ndcg@2", "mrr"])
-        assert list(found) == ["ndcg@2", "mrr"]
+        evaluation = evaluate({1: ["a", "b"]}, {1: ["b"]}, ["ndcg@2", "mrr"])
+        assert list(evaluation) == ["ndcg@2", "mrr"]
 
     def test_the_denominator_stands_beside_each_value(self) -> None:
         lists, truth = {1: ["a"], 2: ["b"]}, {1: ["a"]}
         with pytest.warns(SuspiciousEventsWarning, match="without truth: 1"):
-            found = evaluate(lists, truth, "recall@1", "hit_rate@1")
-        assert str(found).splitlines() == [
+            evaluation = evaluate(lists, truth, "recall@1", "hit_rate@1")
+        assert str(evaluation).splitlines() == [
             "metric      value   low  high  count  lists  users",
             "recall@1    1.0000             1      2      2",
             "hit_rate@1  0.5000             2      2      2",
         ]
-        assert found.to_frame("pyarrow")["count"].to_pylist() == [1, 2]
+        assert evaluation.to_frame("pyarrow")["count"].to_pylist() == [1, 2]
 
 
 def test_a_store_of_checkpoints_is_no_file_of_events(tmp_path: Path) -> None:
@@ -291,8 +291,8 @@ def test_a_folder_is_read_once_whatever_links_lead_to_it(tmp_path: Path) -> None
     (below / "events.csv").write_text("recommendations,interactions\na|b,a\n")
     (tmp_path / "above").symlink_to(below)
     (below / "again").symlink_to(tmp_path)
-    found = evaluate(tmp_path, "hit_rate@1")
-    assert found["hit_rate@1"].count == 1
+    evaluation = evaluate(tmp_path, "hit_rate@1")
+    assert evaluation["hit_rate@1"].count == 1
 
 
 def test_a_folder_of_too_many_files_is_refused(

@@ -159,9 +159,9 @@ def test_a_blank_cell_has_no_value_of_any_item(
     path = _written(tmp_path / "log.csv", "".join(["recommendations,interactions,p,q\n", *rows]))
     columns = {"per_item.propensity": "p", "per_item.target": "q"}
     with pytest.warns(SuspiciousEventsWarning) if invalid else nullcontext():
-        found = evaluate(path, "ips", "hits", columns=columns)
-    assert found["ips"].count == (chances[0] == "0.5|0.25")
-    assert found["hits"].lists == len(rows) - invalid
+        evaluation = evaluate(path, "ips", "hits", columns=columns)
+    assert evaluation["ips"].count == (chances[0] == "0.5|0.25")
+    assert evaluation["hits"].lists == len(rows) - invalid
 
 
 @pytest.mark.parametrize("name", ["model.pkl", "scores.npz", "sheet.xlsx"])
@@ -183,10 +183,10 @@ def test_large_files_are_read_in_blocks(tmp_path: Path) -> None:
     text = "".join(f"i{n % 97}|i{n % 89},i{n % 89},u{n}\n" for n in range(rows))
     path = _written(tmp_path / "events.csv", f"recommendations,interactions,user\n{text}")
     assert path.stat().st_size > 500_000
-    found = evaluate(path, "hit_rate@2", "mrr", intervals=None)
+    evaluation = evaluate(path, "hit_rate@2", "mrr", intervals=None)
     same = sum(n % 97 == n % 89 for n in range(rows))
-    assert found["hit_rate@2"].value == 1.0
-    assert found["mrr"].value == pytest.approx((rows + same) / (2 * rows), rel=1e-12)
+    assert evaluation["hit_rate@2"].value == 1.0
+    assert evaluation["mrr"].value == pytest.approx((rows + same) / (2 * rows), rel=1e-12)
 
 
 def test_the_command_keeps_cells_as_ids_with_the_separator_that_it_names(tmp_path: Path) -> None:

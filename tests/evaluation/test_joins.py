@@ -39,7 +39,7 @@ def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) 
         (shown, clicks, 1),
         (of.shown, clicks, 2),
     ):
-        found = evaluate(
+        evaluation = evaluate(
             METRICS,
             impressions=impressions,
             interactions=interactions,
@@ -48,10 +48,13 @@ def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) 
             intervals=None,
             processes=processes,
         )
-        assert bits(found.accumulator()) == bits(whole)
-        assert len(found.values(library="pyarrow")) == found.outcomes["impressions"]["counted"]
+        assert bits(evaluation.accumulator()) == bits(whole)
+        assert (
+            len(evaluation.values(library="pyarrow"))
+            == evaluation.outcomes["impressions"]["counted"]
+        )
         for side in ("impressions", "interactions"):
-            rows, *outcomes = found.outcomes[side].values()
+            rows, *outcomes = evaluation.outcomes[side].values()
             assert rows == sum(outcomes) == len(getattr(of, side))
 
 
@@ -94,17 +97,17 @@ def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path
         (tmp_path / name).mkdir()
         parquet.write_table(table.slice(0, 31), tmp_path / f"{name}/part-0.parquet")
         parquet.write_table(table.slice(31), tmp_path / f"{name}/part-1.parquet")
-    lines_found, found = (
+    lines_found, result = (
         evaluate([tmp_path / f"shown{end}", tmp_path / f"clicks{end}"], config=config)
         for end in (".ndjson", "")
     )
-    assert len(found) == 12
-    assert {name: repr(reading) for name, reading in found.items()} == {
+    assert len(result) == 12
+    assert {name: repr(reading) for name, reading in result.items()} == {
         name: repr(reading) for name, reading in lines_found.items()
     }
     clicks = of.acts.rename_columns({"user": "users"})
     tables_found = evaluate(impressions=of.shown, interactions=clicks, config=config)
-    assert bits(tables_found.accumulator(variant="x")) == bits(found.accumulator(variant="x"))
+    assert bits(tables_found.accumulator(variant="x")) == bits(result.accumulator(variant="x"))
     assert [*tables_found.outcomes] == ["shown", "clicks"]
     with pytest.raises(InputError, match=r"attribution= and .* give one of them"):
         evaluate(
@@ -112,8 +115,8 @@ def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path
         )
     with pytest.raises(InputError, match="joins 'clicks'; give interactions= as a mapping"):
         evaluate(impressions=of.shown, interactions={"a": clicks, "b": clicks}, config=config)
-    assert [*found.outcomes.values()] == [*lines_found.outcomes.values()]
-    assert all(of["invalid"] > 2 for of in found.outcomes.values())
+    assert [*result.outcomes.values()] == [*lines_found.outcomes.values()]
+    assert all(of["invalid"] > 2 for of in result.outcomes.values())
 
 
 SHOWN = {"request_id": ["r1"], "recommendations": [["a"]], "times": [0], "user": ["u1"]}
@@ -232,8 +235,8 @@ def test_columns_without_values_are_unlike_none() -> None:
     nothing = pa.table(CLICKS).slice(0, 0)
     nobody = pa.table({**CLICKS, "request_id": pa.nulls(1, pa.string()), "item": [7]})
     for empty in (nothing, nobody):
-        found = joined(shown, empty, Attribution())
-        assert (found.counts[0].counted, found.counts[1].invalid) == (1, len(empty))
+        result = joined(shown, empty, Attribution())
+        assert (result.counts[0].counted, result.counts[1].invalid) == (1, len(empty))
         assert pieces(empty, "interactions", Attribution(), 2).num_rows == len(empty)
         streams = {"empty": empty, "clicks": clicks}
         both = evaluate("mrr", impressions=shown, interactions=streams)

@@ -151,9 +151,9 @@ class TestMind:
 
     def test_white_space_around_impressions_is_none(self, tmp_path: Path) -> None:
         path = self.behaviors(tmp_path, "N5-0  N6-1 ", " N7-1")
-        found = evaluate(path, "mrr", form="mind")
-        assert found["mrr"].value == 0.75
-        assert found.to_frame("pyarrow")["users"].to_pylist() == [2.0]
+        evaluation = evaluate(path, "mrr", form="mind")
+        assert evaluation["mrr"].value == 0.75
+        assert evaluation.to_frame("pyarrow")["users"].to_pylist() == [2.0]
 
     @pytest.mark.parametrize(
         ("shown", "said"),
@@ -180,13 +180,13 @@ class TestMind:
             mrr(path, form="mind")
 
     def test_its_times_are_read_without_being_named(self, tmp_path: Path) -> None:
-        found = evaluate(
+        evaluation = evaluate(
             self.behaviors(tmp_path, "N5-1", time="12/1/2019 12:05:58 AM"),
             "mrr",
             form="mind",
             every="1h",
         )
-        assert found.to_frame("pyarrow")["start"].to_pylist() == ["2019-12-01T00:00:00Z"]
+        assert evaluation.to_frame("pyarrow")["start"].to_pylist() == ["2019-12-01T00:00:00Z"]
         with pytest.raises(StreamevalError, match=r"line 1, column 'time'.* is not a time"):
             evaluate(self.behaviors(tmp_path, "N5-1", time="soon"), "mrr", form="mind", every="1h")
 
@@ -220,8 +220,8 @@ class TestHeadlines:
         shown = {7: [2, 1], 8: [1, 2], 9: [2]}
         expected = {7: {1: gains[0]}, 8: {2: gains[1]}, 9: {2: gains[2]}}
         metrics = ("mrr", "dcg@2")
-        found, same = evaluate(shown, path, *metrics), evaluate(shown, expected, *metrics)
-        assert {text: found[text].value for text in metrics} == {
+        evaluation, same = evaluate(shown, path, *metrics), evaluate(shown, expected, *metrics)
+        assert {text: evaluation[text].value for text in metrics} == {
             text: same[text].value for text in metrics
         }
 

@@ -24,8 +24,8 @@ def stored(rows: list[list[tuple[int, float]]], columns: int = 3) -> Any:
 
 def values(scores: Any, truth: Any, *metrics: str, **how: Any) -> list[float]:
     """The values of these metrics, in order."""
-    found = evaluate(scores, truth, *metrics, **how)
-    return [found[metric].value for metric in metrics]
+    evaluation = evaluate(scores, truth, *metrics, **how)
+    return [evaluation[metric].value for metric in metrics]
 
 
 @pytest.mark.parametrize("form", ["tocsr", "tocsc", "tocoo", "todok"])

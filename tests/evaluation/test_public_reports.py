@@ -111,22 +111,25 @@ VALUES: dict[str, tuple[Any, Any, str, float]] = {
 @pytest.mark.parametrize("report", VALUES)
 def test_what_was_reported_has_the_right_value(report: str) -> None:
     ranked, truth, metric, expected = VALUES[report]
-    found = evaluate(ranked, truth, metric)[metric].value
-    assert found == pytest.approx(expected, rel=1e-9, abs=0)
+    evaluation = evaluate(ranked, truth, metric)[metric].value
+    assert evaluation == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 def test_the_worst_order_of_labels_0_to_59_is_not_best() -> None:
     ranked, truth = _exponential(-1)
-    found = evaluate(ranked, truth, "ndcg(gain=exp2)@10")["ndcg(gain=exp2)@10"]
-    assert 0 < found.value < 1e-14
+    evaluation = evaluate(ranked, truth, "ndcg(gain=exp2)@10")["ndcg(gain=exp2)@10"]
+    assert 0 < evaluation.value < 1e-14
 
 
 def test_cutoffs_in_any_order_have_their_own_values() -> None:
     """LightGBM 2205."""
     ranked, truth = _exponential(1)
     texts = ["ndcg@5", "ndcg@1", "ndcg@3"]
-    found, alone = evaluate(ranked, truth, texts), [evaluate(ranked, truth, text) for text in texts]
-    assert [found[text] for text in texts] == [
+    evaluation, alone = (
+        evaluate(ranked, truth, texts),
+        [evaluate(ranked, truth, text) for text in texts],
+    )
+    assert [evaluation[text] for text in texts] == [
         one[text] for one, text in zip(alone, texts, strict=True)
     ]
 

@@ -194,7 +194,7 @@ def test_a_report_has_its_right_answer(report: Report, tmp_path: Path) -> None:
         return
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", SuspiciousEventsWarning)
-        found = evaluate(*given, report.metric, **report.options)
-    assert found[report.metric].value == report.right
+        evaluation = evaluate(*given, report.metric, **report.options)
+    assert evaluation[report.metric].value == report.right
     said = [str(warning.message) for warning in warned]
     assert any(re.search(report.warned, text) for text in said) if report.warned else not said

@@ -183,13 +183,13 @@ def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None
     for name, options in SETTINGS.items():
         if form in {"join", "join of CSV"} and name == "processes":
             continue  # Processes count the buckets of a join, which takes long.
-        found, said = _outcome(partial(state, **options))
+        result, said = _outcome(partial(state, **options))
         (setting,) = options
         is_said = f"{setting}=" in said.replace(said_always, "")
-        if found and not is_said:
-            assert (found != whole) or (form, name) in DECIDES, name
-        elif found:
-            assert found == whole, name
+        if result and not is_said:
+            assert (result != whole) or (form, name) in DECIDES, name
+        elif result:
+            assert result == whole, name
 
 
 def test_rows_of_partials_take_no_settings(tmp_path: Path) -> None:

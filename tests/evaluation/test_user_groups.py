@@ -82,26 +82,26 @@ def test_a_group_has_the_values_of_its_users_alone(
     expected = {}
     for key, users in world.users.groupby(names):
         alone = [rows[rows["user"].isin(users["user"])] for rows in (world.ranked, world.truth)]
-        found = evaluate(*alone, METRICS)
-        expected[tuple(map(str, key))] = {text: found[text] for text in METRICS}
+        evaluation = evaluate(*alone, METRICS)
+        expected[tuple(map(str, key))] = {text: evaluation[text] for text in METRICS}
     for form, (ranked, truth, users) in _forms(tmp_path, world, names).items():
-        found = evaluate(ranked, truth, METRICS, by=by, users=users)
+        evaluation = evaluate(ranked, truth, METRICS, by=by, users=users)
         for key, readings in expected.items():
             labels = dict(zip(names, key, strict=True))
-            assert found.slice(**labels) == readings, (form, key)
-        assert len(found) == len(expected) * len(METRICS), form
+            assert evaluation.slice(**labels) == readings, (form, key)
+        assert len(evaluation) == len(expected) * len(METRICS), form
 
 
 @pytest.mark.filterwarnings("ignore:users in both files")
 def test_commands_take_a_table_of_users(tmp_path: Path, world: World) -> None:
     ranked, truth, users = _files(tmp_path, world)["csv"]
     files = ("--recommendations", ranked, "--truth", truth, "--users", users)
-    found = evaluate(*world[:2], "mrr", by="plan", users=world.users)
+    evaluation = evaluate(*world[:2], "mrr", by="plan", users=world.users)
     rows = from_csv("evaluate", *files, "--by", "plan", "-m", "mrr")
     assert {row["plan"]: float(row["value"]) for row in rows} == {
-        name: found.slice(plan=name)["mrr"].value for name in ("free", "paid")
+        name: evaluation.slice(plan=name)["mrr"].value for name in ("free", "paid")
     }
-    apart = {name: found.accumulator(plan=name) for name in ("free", "paid")}
+    apart = {name: evaluation.accumulator(plan=name) for name in ("free", "paid")}
     (shown,) = from_json("gaps", *files, "--by", "plan", "-m", "mrr")["gaps"]
     assert shown["difference"] == gap(apart, "mrr").difference
 
@@ -110,8 +110,8 @@ def test_lists_and_matrices_take_a_label_for_each_user() -> None:
     scores, truth, plans = np.array([[0.1, 0.2], [0.4, 0.3]]), [[0], [0]], ["paid", "free"]
     ragged = np.array([1, 0, 0]), np.array([0, 2, 3])
     for given in (scores, [[1, 0], [0]], np.array([[1, 0], [0, 1]]), ragged):
-        found = evaluate(given, truth, "mrr", by="plan", users=plans)
-        assert values(found) == {"paid": 0.5, "free": 1.0}
+        evaluation = evaluate(given, truth, "mrr", by="plan", users=plans)
+        assert values(evaluation) == {"paid": 0.5, "free": 1.0}
     with pytest.raises(UsageError, match="give the labels of lists as users="):
         evaluate(scores, truth, "mrr", by="plan")
     with pytest.raises(UsageError, match="found 1 labels for 2 lists"):
@@ -128,21 +128,23 @@ def test_users_without_a_label_are_a_group_and_said() -> None:
     with pytest.warns(
         match="users without a value of 'plan': 1 of 3, which are a separate group, __missing__"
     ):
-        found = evaluate(ranked, truth, "mrr", by="plan", users={1: "x", 2: "x"})
-    assert values(found) == {"x": 0.5, "__missing__": 1.0}
+        evaluation = evaluate(ranked, truth, "mrr", by="plan", users={1: "x", 2: "x"})
+    assert values(evaluation) == {"x": 0.5, "__missing__": 1.0}
 
 
 def test_the_table_of_users_decides_alone() -> None:
     """Also where a column of the others says otherwise, or has two values for a user."""
     ranked = pd.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "c"], "plan": ["x", "y", "x"]})
-    found = evaluate(ranked, {1: ["b"], 2: ["c"]}, "mrr", by="plan", users={1: "new", 2: "old"})
-    assert values(found) == {"new": 0.5, "old": 1.0}
+    evaluation = evaluate(
+        ranked, {1: ["b"], 2: ["c"]}, "mrr", by="plan", users={1: "new", 2: "old"}
+    )
+    assert values(evaluation) == {"new": 0.5, "old": 1.0}
 
 
 def test_a_number_that_is_a_label_is_no_score() -> None:
     ranked = pd.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "c"], "plan": [7, 7, 9]})
-    found = evaluate(ranked, {1: ["b"], 2: ["c"]}, "mrr", by="plan")
-    assert values(found) == {"7": 0.5, "9": 1.0}
+    evaluation = evaluate(ranked, {1: ["b"], 2: ["c"]}, "mrr", by="plan")
+    assert values(evaluation) == {"7": 0.5, "9": 1.0}
 
 
 def test_labels_of_lists_in_cells_are_of_the_rows(tmp_path: Path) -> None:
@@ -151,8 +153,8 @@ def test_labels_of_lists_in_cells_are_of_the_rows(tmp_path: Path) -> None:
     path.write_text("user:token\titem_seq:token_seq\tgroup:token\n1\ta|b\tx\n2\t\ty\n")
     columns = {"plan": "group", "recommendations.item": "item_seq"}
     with pytest.warns(match="read as lists"):
-        found = evaluate(path, {"1": ["b"], "2": ["c"]}, "mrr", by="plan", columns=columns)
-    assert values(found) == {"x": 0.5, "y": 0.0}
+        evaluation = evaluate(path, {"1": ["b"], "2": ["c"]}, "mrr", by="plan", columns=columns)
+    assert values(evaluation) == {"x": 0.5, "y": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -178,5 +180,5 @@ def test_integers_of_users_stay_such_beside_an_unknown_one() -> None:
     lists = [["a"], ["b"], ["c"]]
     user = pd.array([1, None, 2], dtype="Int64")
     events = pd.DataFrame({"recommendations": lists, "interactions": lists, "user": user})
-    found = evaluate(events, "mrr").values("user", "pandas")["user"]
-    assert (str(found.dtype), found.dropna().tolist()) == ("Int64", [1, 2])
+    evaluation = evaluate(events, "mrr").values("user", "pandas")["user"]
+    assert (str(evaluation.dtype), evaluation.dropna().tolist()) == ("Int64", [1, 2])

@@ -74,7 +74,7 @@ def busy_health() -> Health:
     """A health with every field set."""
     parts = (partition(0, 5, 9, 1.5, durable=3), partition(1, 3, 3, 2.0, durable=3, ahead=90.0))
     failures = {"store": 1, "dead_letters": 1, "timeout": 0}
-    kept = CheckpointHealth(
+    checkpoint_health = CheckpointHealth(
         last_success=STARTED + 9, failures=failures, commit_failures=5, skipped=8
     )
     return health(
@@ -91,7 +91,7 @@ def busy_health() -> Health:
         folded_compared=("variant",),
         unmatched={"labels.varient": "No record has it."},
         unknown_items={"genre": 0.125},
-        checkpoint=kept,
+        checkpoint=checkpoint_health,
         web_config=WebConfigHealth(successful=False, at=STARTED + 8),
     )
 

@@ -109,14 +109,14 @@ def _by_key(rows: list[dict[str, Any]]) -> Texts:
 def _in_html(html: str) -> Texts:
     """The verdicts of the table of an experiment."""
     part = html.partition("Variants against control</caption>")[2].partition("</table>")[0]
-    found = {}
+    result = {}
     for group in part.split('<th scope="rowgroup" colspan="6">')[1:]:
         variant = group.partition("<")[0]
         for row in re.findall(r'<th scope="row">(.*?)</tr>', group, re.DOTALL):
             text = re.findall(r'<strong class="verdict \w+">(.*?)</strong>', row)
             words = unescape(text[0]).replace("\N{NO-BREAK SPACE}", " ")
-            found[re.split(r"[ <]", row)[0], variant] = words
-    return found
+            result[re.split(r"[ <]", row)[0], variant] = words
+    return result
 
 
 def _in_table(text: str) -> Texts:
@@ -176,7 +176,7 @@ def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
     report = streameval.compare(str(stored.path))
     expected = {f"Decision: {each.text}" for each in report.decisions}
     decisions = {each.variant: each.decision for each in report.decisions}
-    found = re.compile(r"Decision: .*?\.(?=\n|</strong>)")
+    result = re.compile(r"Decision: .*?\.(?=\n|</strong>)")
     texts = {
         "table": _command(stored, "compare"),
         "report": _command(stored, "compare", "--format", "html"),
@@ -184,7 +184,7 @@ def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
         "Python": repr(report),
     }
     said = {
-        name: {*found.findall(unescape(text).replace("\N{NO-BREAK SPACE}", " "))}
+        name: {*result.findall(unescape(text).replace("\N{NO-BREAK SPACE}", " "))}
         for name, text in texts.items()
     }
     assert said == dict.fromkeys(texts, expected)
@@ -204,8 +204,8 @@ def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
 
 
 def test_a_reason_not_to_trust_has_the_same_words_everywhere(stored: Stored) -> None:
-    troubles = streameval.compare(str(stored.path)).trouble
-    expected = [f"Do not trust these numbers: {trouble}." for trouble in troubles]
+    problems = streameval.compare(str(stored.path)).trouble
+    expected = [f"Do not trust these numbers: {problem}." for problem in problems]
     told = re.compile(r"Do not trust these numbers: .*?\.(?=\n|</p>)")
     for text in (
         _command(stored, "compare"),
@@ -213,7 +213,7 @@ def test_a_reason_not_to_trust_has_the_same_words_everywhere(stored: Stored) -> 
         unescape(stored.html),
     ):
         assert told.findall(text) == expected
-    assert stored.api["experiment"]["checks"]["trouble"] == list(troubles)
+    assert stored.api["experiment"]["checks"]["trouble"] == list(problems)
 
 
 def test_a_change_has_the_same_words_everywhere(stored: Stored) -> None:

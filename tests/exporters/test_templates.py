@@ -52,7 +52,7 @@ def _everything(name: str) -> Snapshot:
     )
     changes = changes_report()
     changed = [msgspec.structs.replace(change, slice=name) for change in changes.changes]
-    found = (
+    result = (
         *findings(report(arms)),
         Finding(CHANGES, msgspec.structs.replace(changes, changes=changed)),
         Finding(GAPS, (gap,)),
@@ -62,7 +62,7 @@ def _everything(name: str) -> Snapshot:
     shown = picture(
         *series, refused_value("capri:recall@5", (name,)), label_names=(name,), state=state
     )
-    return msgspec.structs.replace(shown, findings=found, source=name)
+    return msgspec.structs.replace(shown, findings=result, source=name)
 
 
 @pytest.mark.parametrize("view", ["", "ndcg@10"])

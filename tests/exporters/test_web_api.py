@@ -70,11 +70,11 @@ def full(version: int = 1) -> Snapshot:
         ("treatment",): [(float("nan"), 3)],
     }
     panes = tuple(PaneMeans(minute * MINUTE, MINUTE, rows) for minute in range(10))
-    kept = FamilyHistory(("ndcg@10",), panes, 3 * MINUTE - 1_000_000, {"5m": 5 * MINUTE})
+    history = FamilyHistory(("ndcg@10",), panes, 3 * MINUTE - 1_000_000, {"5m": 5 * MINUTE})
     snapshot = picture(
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
-    past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyHistory()))
+    past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(history, FamilyHistory()))
     found = (*findings(), Finding(CHANGES, changes_report()))
     return msgspec.structs.replace(snapshot, past=past, findings=found)
 

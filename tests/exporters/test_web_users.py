@@ -71,9 +71,9 @@ def test_health_checks_need_no_password_and_tell_the_status_alone(tmp_path: Path
     with guarded(tmp_path / "web.yml", users(ana="x"), prefix="/eval") as site:
         assert site.get("/-/healthy").status_code == 401
         assert site.get("/eval/-/healthy").status_code == 200
-        trouble = "the broker kafka-7.internal:9092 does not answer."
+        problem = "the broker kafka-7.internal:9092 does not answer."
         for ready, status, word in ((True, 200, "Warning"), (False, 503, "Not ready")):
-            site.snapshot = picture(state=health(ready=ready, trouble=trouble))
+            site.snapshot = picture(state=health(ready=ready, trouble=problem))
             answer = site.get("/eval/-/ready")
             assert (answer.status_code, answer.text) == (status, f"{word}.\n")
 

@@ -86,11 +86,11 @@ def test_no_class_alias_or_constant_stands_twice_in_the_package(declaration: str
 
 def _twice(declaration: str) -> dict[str, list[Path]]:
     """What the package declares in more than one file, by name."""
-    found: dict[str, list[Path]] = {}
+    result: dict[str, list[Path]] = {}
     for path, text in _package().items():
         for name in dict.fromkeys(re.findall(declaration, text, re.MULTILINE)):
-            found.setdefault(name, []).append(path)
-    return {name: paths for name, paths in found.items() if len(paths) > 1}
+            result.setdefault(name, []).append(path)
+    return {name: paths for name, paths in result.items() if len(paths) > 1}
 
 
 def _package() -> dict[Path, str]:

@@ -124,12 +124,12 @@ def undelayed(ingest: Ingest) -> list[OutcomeCounts]:
 def states(ingest: Ingest) -> dict[tuple[str, ...], Mapping[str, Any]]:
     """The counts of each slice of all partitions, by its labels."""
     (family,) = lifetimes_of(ingest, ["variant"])
-    found: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    result: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for cell, labels in family.labels.items():
         counts_of_cell = Accumulator(*METRICS)
         counts_of_cell.adopt(b"".join(family.table.dump([cell])))
-        found[labels] = counts_of_cell.state_dict()
-    return found
+        result[labels] = counts_of_cell.state_dict()
+    return result
 
 
 def joined_tables(world: World, logs: Sequence[Sequence[Record]]) -> JoinedTables:

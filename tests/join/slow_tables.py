@@ -52,16 +52,16 @@ def slow_join(impressions: Sequence[Row], interactions: Sequence[Row], rule: Rul
         rule.window + rule.lateness,
         lambda row: (repr(row["item"]), repr(row["type"]), repr(_gain(row, rule))),
     )
-    kept = [number for number, outcome in enumerate(shown_outcomes) if outcome == "counted"]
-    gains: dict[int, dict[Any, list[float]]] = {number: defaultdict(list) for number in kept}
-    typed: dict[int, dict[Any, list[float]]] = {number: defaultdict(list) for number in kept}
+    retained = [number for number, outcome in enumerate(shown_outcomes) if outcome == "counted"]
+    gains: dict[int, dict[Any, list[float]]] = {number: defaultdict(list) for number in retained}
+    typed: dict[int, dict[Any, list[float]]] = {number: defaultdict(list) for number in retained}
     outside = 0
     for at, row in enumerate(interactions):
         if outcomes[at] != "counted":
             continue
         lists = [
             number
-            for number in kept
+            for number in retained
             if impressions[number][key] == row[key]
             and 0 <= row["times"] - impressions[number]["times"] <= rule.window
             and (key == "request_id" or row["item"] in impressions[number]["recommendations"])
@@ -76,7 +76,8 @@ def slow_join(impressions: Sequence[Row], interactions: Sequence[Row], rule: Rul
             gains[number][row["item"]].append(_gain(row, rule))
             typed[number][row["item"], row["type"]].append(_gain(row, rule))
     events = [
-        (number, _combined(gains[number], rule), _combined(typed[number], rule)) for number in kept
+        (number, _combined(gains[number], rule), _combined(typed[number], rule))
+        for number in retained
     ]
     return SlowJoined(events, shown_outcomes, outcomes, outside)
 

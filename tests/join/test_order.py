@@ -71,10 +71,10 @@ def test_ids_numbered_for_each_user_count_with_any_number_of_partitions(
         for n, row in enumerate(shown)
     ]
     world = World(shown, done, key)
-    found = [counted(world, (shown, done), partitions) for partitions in (1, 2, 4, 16)]
-    for ingest in found:
+    result = [counted(world, (shown, done), partitions) for partitions in (1, 2, 4, 16)]
+    for ingest in result:
         assert [(of.counted, of.duplicate) for of in outcomes(ingest)] == [(200, 0)] * 2
-    assert len(set(map(counts, found))) == 1
+    assert len(set(map(counts, result))) == 1
 
 
 @pytest.mark.parametrize("seed", range(200 if thorough() else 8))
@@ -121,11 +121,11 @@ def test_a_daemon_counts_the_partitions_of_topics_as_the_tables_are_counted(
     config = DAEMON.format(metrics=METRICS, shown=shown, done=done, world=world, **world.more)
     with running(config + kafka_source(broker, shown, done), tmp_path) as daemon:
         daemon.until(lambda: ended(daemon, len(world.shown) + len(world.done)))
-        found = [of["outcomes"] for of in streams(daemon)]
+        result = [of["outcomes"] for of in streams(daemon)]
         assert daemon.stop() == 0
     _, ingest = restore(newest_checkpoints([str(tmp_path / "state")], print), None, print)
     tables = joined_tables(world, logs)
-    assert found == [{name: getattr(of, name) for name in OUTCOMES} for of in tables.counts]
+    assert result == [{name: getattr(of, name) for name in OUTCOMES} for of in tables.counts]
     cells = merged(partials([tables.lists], *METRICS, by=["variant"]))
     assert {cell.labels: of.state_dict() for cell, of in cells.items()} == states(ingest)
 

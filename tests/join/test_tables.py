@@ -61,17 +61,17 @@ def _join(of: World) -> JoinedTables:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_join_equals_the_slow_join_and_every_row_has_one_outcome(seed: int) -> None:
     of = world(seed)
-    slow, found = slow_join(of.impressions, of.interactions, of.rule), _join(of)
+    slow, result = slow_join(of.impressions, of.interactions, of.rule), _join(of)
     for side in ("impressions", "interactions"):
-        outcomes = _named(getattr(found, side))
+        outcomes = _named(getattr(result, side))
         assert _outcomes(of, side, outcomes) == _outcomes(of, side, getattr(slow, side))
-    assert found.counts[1].outside == slow.outside
+    assert result.counts[1].outside == slow.outside
     expected = []
     for number, gains, typed in slow.events:
         row = {name: of.impressions[number].get(name) for name in SHOWN_KINDS.names}
         types = sorted((item, kind, gain) for (item, kind), gain in typed.items() if kind)
         expected.append((sorted(row.items()), sorted(gains.items()), types))
-    assert _events(found.lists) == sorted(expected, key=repr)
+    assert _events(result.lists) == sorted(expected, key=repr)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -192,5 +192,5 @@ COLUMNS = (
 def test_of_copies_at_one_time_the_smallest_text_of_a_column_stays(column: Any) -> None:
     shown = {"recommendations": [["x"]] * 4, "times": [0] * 4, "request_id": ["r"] * 4}
     copies = pa.chunked_array([column, column])
-    found = joined(pa.table({**shown, "label": copies}), None, Attribution())
-    assert [*map(str, found.lists["label"].to_pylist())] == [min(map(str, column.to_pylist()))]
+    result = joined(pa.table({**shown, "label": copies}), None, Attribution())
+    assert [*map(str, result.lists["label"].to_pylist())] == [min(map(str, column.to_pylist()))]

@@ -82,8 +82,8 @@ def test_an_endless_file_is_no_secret() -> None:
 
 def test_librdkafka_is_given_the_port_that_an_address_has_or_the_usual_one() -> None:
     config = client_config({"bootstrap_servers": "a, SSL://b:1, [::1]:2, ::1"}, {})
-    found = librdkafka_settings(config)["bootstrap.servers"]
-    assert found == "a:9092,SSL://b:1,[::1]:2,::1:9092"
+    result = librdkafka_settings(config)["bootstrap.servers"]
+    assert result == "a:9092,SSL://b:1,[::1]:2,::1:9092"
 
 
 def test_an_error_does_not_print_other_secrets() -> None:

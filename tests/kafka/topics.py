@@ -67,9 +67,9 @@ def _address(broker: Broker | str) -> str:
 def create(broker: Broker, *, partitions: int = 1, name: str | None = None, **configs: str) -> str:
     """An empty topic, with a name that no other test has."""
     topic = name or f"test-{uuid.uuid4().hex[:12]}"
-    wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+    settings = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
     with admin_of(broker) as admin:
-        admin.create_topics({topic: wanted}, wait_for_metadata=True)
+        admin.create_topics({topic: settings}, wait_for_metadata=True)
     return topic
 
 

@@ -231,10 +231,10 @@ def check_lines(kernel: Any, draw: random.Random) -> None:
     numbers = [number for number, line in lines.items() if line.strip()]
     expected = [lines[number] for number in numbers]
     *columns, count = kernel.lines_of(block, 0)
-    starts, stops, found = (array("q", column) for column in columns)
+    starts, stops, result = (array("q", column) for column in columns)
     read = [block[start:stop] for start, stop in zip(starts, stops, strict=True)]
-    if read != expected or found.tolist() != numbers or count != len(lines):
-        raise AssertionError(block, read, found, count)
+    if read != expected or result.tolist() != numbers or count != len(lines):
+        raise AssertionError(block, read, result, count)
     if hasattr(kernel, "Scanner"):
         scanner = kernel.Scanner(NAMES, "s", _ARE_TEXT, 19, 18, 9, not _ITEMS)
         for are_items in (_ITEMS, not _ITEMS):

@@ -119,5 +119,5 @@ def test_without_an_examination_it_is_asked_for() -> None:
         Accumulator("debiased_ctr")
     with pytest.raises(StreamevalError, match="give examination="):
         evaluate([["a"]], [["a"]], "debiased_ctr")
-    found = evaluate([["a", "b"]], [["b"]], "debiased_ctr", examination=[1, 0.5])
-    assert found["debiased_ctr"].value == 1.0
+    evaluation = evaluate([["a", "b"]], [["b"]], "debiased_ctr", examination=[1, 0.5])
+    assert evaluation["debiased_ctr"].value == 1.0

@@ -42,8 +42,8 @@ def test_it_can_be_made_and_its_test_exists(mistake: Mistake) -> None:
     names = [name.partition("[")[0] for name in node.split("::") if name]
     body = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")).body
     for name in names:
-        (found,) = (at for at in body if getattr(at, "name", None) == name)
-        body = getattr(found, "body", [])
+        (result,) = (at for at in body if getattr(at, "name", None) == name)
+        body = getattr(result, "body", [])
 
 
 def test_each_has_words_of_its_own() -> None:

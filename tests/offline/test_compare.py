@@ -102,8 +102,8 @@ def test_files_of_trec_eval_are_known_by_their_fields(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("q1 Q0 d1 1 2.5 t\nq1 Q0 d2 2 1.5 t\n")
     (tmp_path / "new").write_text("q1 Q0 d2 1 2.5 t\nq1 Q0 d1 2 1.5 t\n")
     (tmp_path / "qrels").write_text("q1 0 d2 1\n")
-    found = compare(tmp_path / "old", tmp_path / "new", "mrr", truth=tmp_path / "qrels")
-    assert (found["mrr"].control, found["mrr"].treatment) == (0.5, 1.0)
+    report = compare(tmp_path / "old", tmp_path / "new", "mrr", truth=tmp_path / "qrels")
+    assert (report["mrr"].control, report["mrr"].treatment) == (0.5, 1.0)
 
 
 def test_a_header_makes_a_table_of_what_has_as_many_fields_as_qrels(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_a_header_makes_a_table_of_what_has_as_many_fields_as_qrels(tmp_path: Pa
     (tmp_path / "truth").write_text("1\t11\t10\t5\n")
     header = ["user", "item", "clicks", "rating"]
     truth = tmp_path / "truth"
-    found = compare(tmp_path / "old", tmp_path / "new", "mrr", truth=truth, header=header)
-    assert (found["mrr"].control, found["mrr"].treatment) == (0.5, 1.0)
+    report = compare(tmp_path / "old", tmp_path / "new", "mrr", truth=truth, header=header)
+    assert (report["mrr"].control, report["mrr"].treatment) == (0.5, 1.0)
 
 
 def test_scores_share_a_truth_and_seen_items() -> None:

@@ -231,18 +231,22 @@ class TestScores:
             assert values(evaluate(scores, truth, *METRICS)) == values(
                 evaluate(data.scores, data.gains, *METRICS)
             )
-        found = evaluate(scores, torch.tensor(data.gains), *METRICS, exclude=torch.tensor(seen))
-        assert values(found) == values(evaluate(data.scores, data.gains, *METRICS, exclude=seen))
+        evaluation = evaluate(
+            scores, torch.tensor(data.gains), *METRICS, exclude=torch.tensor(seen)
+        )
+        assert values(evaluation) == values(
+            evaluate(data.scores, data.gains, *METRICS, exclude=seen)
+        )
 
     @pytest.mark.nightly
     def test_equal_scores_of_a_tensor_rank_the_smaller_item_first(self) -> None:
         torch = pytest.importorskip("torch")
         scores = torch.tensor([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
-        found = []
+        result = []
         for kind in (scores, scores.numpy()):
             with pytest.warns(SuspiciousEventsWarning, match="whose scores are all equal: 1;"):
-                found.append(evaluate(kind, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3"))
-        assert values(found[0]) == values(found[1])
+                result.append(evaluate(kind, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3"))
+        assert values(result[0]) == values(result[1])
         with pytest.raises(StreamevalError, match="row 1 of the scores has a NaN"):
             evaluate(torch.tensor([[1.0, 2.0], [float("nan"), 1.0]]), [[0], [0]], "mrr")
 
@@ -360,8 +364,8 @@ def test_options_of_files_are_for_any_file_among_the_runs(tmp_path: Path) -> Non
     path.write_text("u~b\nu~a\n")
     named: dict[str, Any] = {"header": ["user", "item"], "delimiter": "~"}
     table = pd.DataFrame({"user": ["u"], "item": ["a"]})
-    found = compare(table, str(path), "mrr", truth=table, **named)
-    assert [(row.control, row.treatment) for row in found.values()] == [(1.0, 0.5)]
+    report = compare(table, str(path), "mrr", truth=table, **named)
+    assert [(row.control, row.treatment) for row in report.values()] == [(1.0, 0.5)]
     with pytest.raises(UsageError, match=r"^form='trec' is for two files, the results and the"):
         evaluate(str(path), {"u": ["a"]}, "mrr", form="trec")
 

@@ -124,7 +124,7 @@ def by_daemon(log: Log, folder: Path, broker: Broker) -> States:
 
 
 def by_evaluate(log: Log, _: Path, __: Broker) -> States:
-    found = evaluate(
+    evaluation = evaluate(
         METRICS,
         impressions=log.shown_file,
         interactions=log.clicks_file,
@@ -133,7 +133,7 @@ def by_evaluate(log: Log, _: Path, __: Broker) -> States:
         intervals=None,
         processes=2,
     )
-    return {(name,): found.accumulator(variant=name).state_dict() for name in "xy"}
+    return {(name,): evaluation.accumulator(variant=name).state_dict() for name in "xy"}
 
 
 def by_spark(log: Log, folder: Path, _: Broker) -> States:

@@ -257,8 +257,10 @@ def test_a_join_gives_the_bits_and_refuses_the_columns_of_one_process(
     lists = joined(of.shown, of.acts, rule).lists
     given = spark.createDataFrame(of.shown), spark.createDataFrame(of.acts)
     options: Any = {"by": ["variant"], "every": "1m"}
-    found = evaluate(*given, *metrics, attribution=rule, buckets=40, **options)
-    assert states(found.accumulators()) == states(merged(partials([lists], *metrics, **options)))
+    evaluation = evaluate(*given, *metrics, attribution=rule, buckets=40, **options)
+    assert states(evaluation.accumulators()) == states(
+        merged(partials([lists], *metrics, **options))
+    )
     key = "user" if rule.key == "user_item" else "request_id"
     with pytest.raises(InvalidEventError, match="bigint in interactions"):
         evaluate(

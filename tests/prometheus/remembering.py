@@ -202,7 +202,7 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
 def _health(replica: int, start: int, step: int, moment: int) -> Health:
     steps, position = step - start, 900 * step
     read = partition(replica, position, position + 40, moment - 3.0, durable=position)
-    kept = CheckpointHealth(last_success=moment - 5, failures={"store": 0})
+    checkpoint_health = CheckpointHealth(last_success=moment - 5, failures={"store": 0})
     return health(
         consumed=900 * steps,
         invalid={"json": 2 * steps},
@@ -214,6 +214,6 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         dead_lettered=2 * steps,
         recoveries={"seek": 1},
         connection_failures={"unreachable": 1},
-        checkpoint=kept,
+        checkpoint=checkpoint_health,
         web_config=WebConfigHealth(successful=True, at=moment - 3600),
     )

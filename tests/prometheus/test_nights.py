@@ -75,14 +75,14 @@ def test_what_kafka_refuses_fires_with_the_reason_that_the_runbook_explains(
         )
         prometheus = stack.enter_context(server.running(tmp_path, SCRAPES + "".join(jobs)))
         for name, daemon in daemons.items():
-            (trouble, *_) = daemon.until(partial(daemon.said, "source_trouble"))
-            assert SAID[name] in trouble
+            (problem, *_) = daemon.until(partial(daemon.said, "source_trouble"))
+            assert SAID[name] in problem
             assert SAID[name] in daemon.get("/-/ready").text
         firing = 'count(ALERTS{alertstate="firing",job=~"password|right"})'
         assert prometheus.settled(firing, len(FIRING)) == len(FIRING)
         labels = [alert["labels"] for alert in prometheus.data("alerts")["alerts"]]
-    found = {(of["job"], of["alertname"], of.get("reason")) for of in labels}
-    assert {alert for alert in found if alert[0] in PASSWORDS} == FIRING
+    result = {(of["job"], of["alertname"], of.get("reason")) for of in labels}
+    assert {alert for alert in result if alert[0] in PASSWORDS} == FIRING
     assert "| `authentication` |" in RUNBOOK.partition("## StreamevalKafkaFailing")[2]
 
 

@@ -174,8 +174,8 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 
 def test_a_real_prometheus_answers_the_known_mean(scraped: Scraped) -> None:
     def mean_query(of: str) -> str:
-        chosen = f'{{job="fast",k="10",variant=~"{of}"}}[10s]'
-        parts = (f"sum(rate(streameval_ndcg_{part}{chosen}))" for part in ("sum", "count"))
+        selected = f'{{job="fast",k="10",variant=~"{of}"}}[10s]'
+        parts = (f"sum(rate(streameval_ndcg_{part}{selected}))" for part in ("sum", "count"))
         return " / ".join(parts)
 
     for of, expected in (("a", 0.25), ("b", 0.625), ("a|b", 0.4)):
@@ -198,8 +198,10 @@ def test_each_of_two_scrapers_sees_a_new_series_begin_at_zero(scraped: Scraped) 
 
 def test_a_real_prometheus_combines_windows_by_what_is_behind_them(scraped: Scraped) -> None:
     for window in _WINDOWS:
-        chosen = f'{{job="fast",variant=~"a|b",window="{window}"}}'
-        mean_, support = (f"streameval_ndcg_window_{part}{chosen}" for part in ("mean", "support"))
+        selected = f'{{job="fast",variant=~"a|b",window="{window}"}}'
+        mean_, support = (
+            f"streameval_ndcg_window_{part}{selected}" for part in ("mean", "support")
+        )
         both = f"sum({mean_} * {support}) / sum({support})"
         assert scraped.asked.settled(both, 0.4) == pytest.approx(0.4, abs=1e-9)
 

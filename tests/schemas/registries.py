@@ -124,10 +124,10 @@ class SmallRegistry:
 
     def _register(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
         told = ("schema", "schemaType", "references")
-        kept = {name: body[name] for name in told if body.get(name) and body[name] != "AVRO"}
-        number = next((n for n, schema in self._schemas.items() if schema == kept), None)
+        retained = {name: body[name] for name in told if body.get(name) and body[name] != "AVRO"}
+        number = next((n for n, schema in self._schemas.items() if schema == retained), None)
         number = number or len(self._schemas) + 1
-        self._schemas[number] = kept
+        self._schemas[number] = retained
         versions = self._subjects.setdefault(subject, [])
         if number not in versions:
             versions.append(number)
@@ -145,9 +145,9 @@ class SmallRegistry:
                 versions = self._subjects.get(subject, [])
                 if int(version) > len(versions):
                     return 404, {"error_code": 40402, "message": f"Version {version} not found"}
-                chosen = versions[int(version) - 1]
-                told = {"subject": subject, "version": int(version), "id": chosen}
-                return 200, told | self._schemas[chosen]
+                selected = versions[int(version) - 1]
+                told = {"subject": subject, "version": int(version), "id": selected}
+                return 200, told | self._schemas[selected]
         return 404, {"detail": "HTTP 404 Not Found"}
 
 

@@ -79,8 +79,8 @@ def test_while_the_registry_is_away_only_records_that_need_it_wait(
         fill(broker, topic, {0: [framed(known, b"1"), *late], 1: [framed(known, b"4")]})
         batches += drained(source, 2)
         awaited(source, f"schema {new} is needed; {first} wait for it; still trying.")
-        trouble = str(source.status.problem)
-        assert trouble.startswith(f"the schema registry at {registry.url}: it cannot be reached (")
+        problem = str(source.status.problem)
+        assert problem.startswith(f"the schema registry at {registry.url}: it cannot be reached (")
         assert source.status.connection_failures["schema_registry"] > 0
         fill(broker, plain, {0: [b"7"]})
         batches += drained(source, 1)

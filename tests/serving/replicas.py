@@ -142,9 +142,9 @@ def values(snapshot: Snapshot) -> dict[str, Any]:
     answer = msgspec.to_builtins(snapshot_answer(snapshot))
     health = {name: answer["health"][name] for name in ("consumed", "valid", "late", "partitions")}
     findings = {
-        found.analysis.name: msgspec.json.encode(found.report)
-        for found in snapshot.findings
-        if found.analysis.name == "changes"
+        entry.analysis.name: msgspec.json.encode(entry.report)
+        for entry in snapshot.findings
+        if entry.analysis.name == "changes"
     }
     return (
         {name: answer[name] for name in ("metrics", "families", "comparison", "experiment", "gaps")}

@@ -219,9 +219,9 @@ def test_a_partition_without_a_checkpoint_stays_known_and_withdraws_verdicts(sit
     site.forget(2)
     snapshot = looking.look(standing)
     assert shown(standing) == {0: 20, 1: 40, 2: None}
-    trouble = values(snapshot)["experiment"]["checks"]["trouble"]
+    problem = values(snapshot)["experiment"]["checks"]["trouble"]
     missing = "events[2]: the store has no checkpoint of it"
-    assert trouble == (f"1 of the partitions are missing: {missing}",)
+    assert problem == (f"1 of the partitions are missing: {missing}",)
     new = site.reader()
     assert shown(new) == {0: 20, 1: 40, 2: None}
 

@@ -76,8 +76,8 @@ def config_of(store: Mapping[str, str]) -> str:
 def shown(daemon: Running) -> dict[str, Any]:
     """All values of a process, and its verdicts."""
     document = daemon.document()
-    kept = ("metrics", "families", "comparison", "experiment", "gaps")
-    values = {name: document[name] for name in kept}
+    keys = ("metrics", "families", "comparison", "experiment", "gaps")
+    values = {name: document[name] for name in keys}
     return values | {"changes": daemon.get("/api/v1/changes").json()}
 
 
@@ -122,8 +122,8 @@ class Beside:
         folder.mkdir(exist_ok=True)
         text = config or self._config
         text += kafka_source(self._broker, self._topic, kafka=HASTY, **source)
-        kept = {name: os.environ[name] for name in os.environ if name.startswith("AWS_")}
-        return self._stack.enter_context(running(text, folder, command=command, **kept))
+        retained = {name: os.environ[name] for name in os.environ if name.startswith("AWS_")}
+        return self._stack.enter_context(running(text, folder, command=command, **retained))
 
     def agree(self, records: int) -> dict[str, Any]:
         """What all show, once both readers have checkpoints of all records."""
@@ -210,9 +210,9 @@ def test_a_reader_waits_for_a_store_and_shows_joined_streams_as_the_daemon_does(
             reader.until(lambda: shown(reader) == shown(daemon))
             progress = reader.document()["health"]["partitions"]
             assert daemon.stop() == 0
-        kept = ("topic", "partition", "position", "event_time")
-        assert [{name: log[name] for name in kept} for log in progress] == [
-            {name: log[name] for name in kept} for log in counted
+        keys = ("topic", "partition", "position", "event_time")
+        assert [{name: log[name] for name in keys} for log in progress] == [
+            {name: log[name] for name in keys} for log in counted
         ]
         assert reader.stop() == 0
 

@@ -72,9 +72,11 @@ def bars(
     yield at_least("adjusted, ctr +8 %: its lift covered", 0.95, _covered(rows, 0.08))
     yield at_least("adjusted, ctr +8 %: found", 0.4, [claims(row) for row in rows])
     eager = World(6_000, eager=0.25)
-    troubles = [eager.compared(each).trouble for each in seeds]
-    found = [any(text.startswith("clicks per list of b's users") for text in of) for of in troubles]
-    yield at_least("adjusted, b's users clicked 25 % more before: a check says so", 0.75, found)
+    problems = [eager.compared(each).trouble for each in seeds]
+    result = [
+        any(text.startswith("clicks per list of b's users") for text in of) for of in problems
+    ]
+    yield at_least("adjusted, b's users clicked 25 % more before: a check says so", 0.75, result)
     for days in (14, 28):
         treated = World(lift=0.2, label="control", treated=days)
         rows = [treated.compared(each)["ctr"] for each in seeds]

@@ -91,9 +91,9 @@ class Visits(NamedTuple):
         """What `compare` says of one experiment."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "[0-9,]+ lists have no variant")
-            found = compare(self.drawn(random), "ctr", "hit_rate@5", **_TIME, **how)
-        assert isinstance(found, ComparisonReport)
-        return found
+            report = compare(self.drawn(random), "ctr", "hit_rate@5", **_TIME, **how)
+        assert isinstance(report, ComparisonReport)
+        return report
 
 
 ALIKE: Final = Visits(LIFT)
@@ -105,13 +105,13 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     """The promises about splits within segments, and about notes."""
     yield from _segments(seed, runs)
     long = _reports(Visits(items=(5, 10)), seed, runs)
-    said = [any("lists of b are 100 % longer" in note for note in found.notes) for found in long]
+    said = [any("lists of b are 100 % longer" in note for note in report.notes) for report in long]
     yield at_least("the same clicks on lists twice as long: a note says so", 0.95, said)
     bots = _reports(Visits(bot=60), seed, runs)
-    said = [any("from one account" in note for note in found.notes) for found in bots]
+    said = [any("from one account" in note for note in report.notes) for report in bots]
     yield at_least("one account of 60 lists: a note says so", 0.95, said)
     yield from _lost_labels(seed, runs)
-    plain = [found.notes[2:] for found in _reports(Visits(), seed, runs)]
+    plain = [report.notes[2:] for report in _reports(Visits(), seed, runs)]
     yield at_most("lists alike, without a bot: a note", 0.01, list(map(bool, plain)))
 
 
@@ -121,8 +121,8 @@ def _lost_labels(seed: int, runs: int) -> Iterator[Bar]:
         ("first lists of 30 % of all users lose it", Visits(lost=(0.3, 0.3)), 0.0),
         ("30 % of lists never had it, and b's users come more", Visits(unsent=0.3, often=0.2), 0.0),
     ):
-        troubles = [found.trouble for found in _reports(world, seed + 2, runs)]
-        said = [any("lose it, so the" in trouble for trouble in of) for of in troubles]
+        problems = [report.trouble for report in _reports(world, seed + 2, runs)]
+        said = [any("lose it, so the" in problem for problem in of) for of in problems]
         bar = at_least if rate else at_most
         yield bar(f"{name}: an alarm", 0.95 if rate else 0.002, said)
 

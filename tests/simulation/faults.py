@@ -75,9 +75,9 @@ def _late_clicks(seed: int) -> ComparisonReport:
     """Read at the end of four days, without the newest one."""
     until = SINCE + timedelta(2)
     log = deciding.late_clicks(seed)
-    found = compare(log, "ctr", columns={"time": "time"}, time_unit="s", until=until)
-    assert isinstance(found, ComparisonReport)
-    return found
+    report = compare(log, "ctr", columns={"time": "time"}, time_unit="s", until=until)
+    assert isinstance(report, ComparisonReport)
+    return report
 
 
 FAULTS: Final[Mapping[str, Fault]] = {

@@ -63,11 +63,11 @@ class World(NamedTuple):
                 for day, share in self.ramp
             ]
         settings: dict[str, Any] = {"since": SINCE, "primary": "ctr", "shares": shares}
-        found = compare(
+        report = compare(
             self.log(seed), "ctr", columns={"time": "time"}, time_unit="s", **(settings | how)
         )
-        assert isinstance(found, ComparisonReport)
-        return found
+        assert isinstance(report, ComparisonReport)
+        return report
 
     def log(self, seed: int) -> pa.Table:
         """The lists, one a row."""

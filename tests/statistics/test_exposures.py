@@ -147,8 +147,8 @@ def test_the_bounds_contain_the_truth(population: str, share: float) -> None:
     for seed in range(10 if thorough() else 1):
         random = np.random.default_rng(seed)
         counts = POPULATIONS[population](random)
-        kept = random.random(counts.size) < share
-        sampled, rest = np.sort(counts[kept]), int(counts[~kept].sum())
+        retained = random.random(counts.size) < share
+        sampled, rest = np.sort(counts[retained]), int(counts[~retained].sum())
         logarithm, even = slow_sums(counts)
         low, high = logarithms(sampled, share, rest)
         assert low <= logarithm <= high
@@ -160,8 +160,8 @@ def test_the_bounds_contain_the_truth(population: str, share: float) -> None:
 def test_many_similar_items_have_narrow_bounds() -> None:
     random = np.random.default_rng(1)
     counts = random.poisson(20, 200_000) + 1
-    kept = random.random(counts.size) < 0.5
-    sampled, rest = np.sort(counts[kept]), int(counts[~kept].sum())
+    retained = random.random(counts.size) < 0.5
+    sampled, rest = np.sort(counts[retained]), int(counts[~retained].sum())
     low, high = evenness(sampled, 0.5, rest, rest)
     assert high / low < 1.1
     low, high = logarithms(sampled, 0.5, rest)

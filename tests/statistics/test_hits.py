@@ -105,9 +105,9 @@ def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: Hits
     for hits in (1, 2, 16, 17, 40):
         items = draw.choices(range(50), k=60)
         interactions = draw.sample(range(50), hits)
-        kept = items[: options.depth]
-        ranks = sorted(kept.index(item) + 1 for item in interactions if item in kept)
-        expected = (0, hits, len(kept), ranks)
+        retained = items[: options.depth]
+        ranks = sorted(retained.index(item) + 1 for item in interactions if item in retained)
+        expected = (0, hits, len(retained), ranks)
         assert _outcome(options, event_of(items, interactions)) == expected
         assert _outcome(options, event_of(items, interactions, [*range(1, 61)])) == (
             POSITIONED,

@@ -58,15 +58,15 @@ def test_counting_merging_and_copying_leave_their_inputs_unchanged(kind: Kind) -
         statistic = kind.counted(before)
         assert before == kept
         content, both = state(statistic), state(kind.counted([*before, *after]))
-        target, twin = kind.counted(before), statistic.mapped(lambda relation: relation.copy())
+        target, duplicate = kind.counted(before), statistic.mapped(lambda relation: relation.copy())
         target.merge(statistic)
         for cell, piece in after:
             kind.count(target, cell, piece)
-            kind.count(twin, cell, piece)
-        assert state(twin) == both
-        if not twin.reduced:
-            twin.subtract(kind.counted(after))
-            assert state(twin) == content
+            kind.count(duplicate, cell, piece)
+        assert state(duplicate) == both
+        if not duplicate.reduced:
+            duplicate.subtract(kind.counted(after))
+            assert state(duplicate) == content
         assert state(statistic) == content
 
     check()
@@ -78,8 +78,8 @@ def test_cells_are_selected_renamed_and_distributed_with_their_counts(kind: Kind
     @given(_pieces(kind), _pieces(kind), st.sampled_from([0, 1, 5]))
     def check(pieces: list[Piece], earlier: list[Piece], cell: int) -> None:
         cells = np.array([cell])
-        chosen = kind.counted(pieces).mapped(lambda relation: relation.selected(cells))
-        assert state(chosen) == state(kind.counted(part for part in pieces if part[0] == cell))
+        selected = kind.counted(pieces).mapped(lambda relation: relation.selected(cells))
+        assert state(selected) == state(kind.counted(part for part in pieces if part[0] == cell))
         names = {5: 1, 1: 0, 7: 3}
         renamed = kind.counted(pieces)
         renamed.rename(names)

@@ -55,12 +55,12 @@ def test_relations_that_share_parts_are_independent(size: int) -> None:
     part = _relation(size)
     whole = Relation(Shape(keys=1))
     whole.merge(part)
-    twin = whole.copy()
+    duplicate = whole.copy()
     whole.merge(_relation(size, 7))
-    twin.merge(_relation(3, 9))
+    duplicate.merge(_relation(3, 9))
     assert part.rows() == _expected((size, 0))
     assert whole.rows() == _expected((size, 0), (size, 7))
-    assert twin.rows() == _expected((size, 0), (3, 9))
+    assert duplicate.rows() == _expected((size, 0), (3, 9))
 
 
 def test_many_short_parts_are_joined_and_add_up() -> None:

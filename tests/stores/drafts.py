@@ -128,8 +128,8 @@ def whole(saved: SavedCheckpoint | None, shard: Shard = SHARD) -> int:
     """The offset of a checkpoint, after a check that every part is as saved."""
     assert saved is not None
     offset = saved.header.offset
-    wanted = {name: b"".join(pieces) for name, pieces in contents(shard, offset).items()}
-    assert {name: saved.read(name) for name in saved.digests} == wanted
+    expected = {name: b"".join(pieces) for name, pieces in contents(shard, offset).items()}
+    assert {name: saved.read(name) for name in saved.digests} == expected
     return offset
 
 

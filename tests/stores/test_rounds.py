@@ -40,12 +40,12 @@ def disk() -> SimulatedDisk:
 
 def rounds(disk: SimulatedDisk) -> dict[str, list[int]]:
     """The numbers of the rounds of each writer."""
-    found: dict[str, list[int]] = {}
+    result: dict[str, list[int]] = {}
     for path in disk.files():
         of_round = round_of(str(path.relative_to(STORE)))
         if of_round is not None:
-            found.setdefault(of_round[0], []).append(of_round[1])
-    return found
+            result.setdefault(of_round[0], []).append(of_round[1])
+    return result
 
 
 def test_the_two_newest_rounds_and_what_they_refer_to_are_kept(disk: SimulatedDisk) -> None:
@@ -341,9 +341,9 @@ def test_files_of_another_user_that_cannot_be_removed_keep_none_of_ours(
     for offset in range(130, 150):
         owner.save(offset, owned=[SHARD])
     assert "permission denied" in present(owner.store.cleanup_failure)
-    found = rounds(disk)
-    assert found.pop(ended) == [0]
-    (numbers,) = found.values()
+    result = rounds(disk)
+    assert result.pop(ended) == [0]
+    (numbers,) = result.values()
     assert len(numbers) <= 5
 
 

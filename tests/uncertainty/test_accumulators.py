@@ -174,11 +174,11 @@ def test_means_over_users_are_compared_in_which_each_account_counts_once() -> No
         arms.append(accumulator)
         means.append(np.mean([np.mean(hits) for hits in by_user.values()]))
     control, treatment = arms
-    found, of_lists = (compare(control, treatment, text) for text in (metric, "hit_rate"))
-    assert (found.control, found.treatment) == pytest.approx(means, rel=1e-9)
-    assert (found.verdict, of_lists.verdict) == ("better", "too few users")
-    assert found.heaviest < 0.1 < of_lists.heaviest
-    assert present(found.low) < means[1] - means[0] < present(found.high)
+    report, of_lists = (compare(control, treatment, text) for text in (metric, "hit_rate"))
+    assert (report.control, report.treatment) == pytest.approx(means, rel=1e-9)
+    assert (report.verdict, of_lists.verdict) == ("better", "too few users")
+    assert report.heaviest < 0.1 < of_lists.heaviest
+    assert present(report.low) < means[1] - means[0] < present(report.high)
 
 
 def test_means_over_users_need_the_names_of_users() -> None:

@@ -203,17 +203,17 @@ def test_any_order_split_and_restore_gives_the_same_bytes_and_values(
     monkeypatch.setattr(experiment, "EXPERIMENT_USERS", most)
     events = list(visits())
     ingest, draw = counted(events), random.Random(3)
-    found = report_of(ingest)
-    rows = {row.metric: row for row in found.rows}
+    report = report_of(ingest)
+    rows = {row.metric: row for row in report.rows}
     assert present(rows["hit_rate@2"].narrower) > (0.2 if most > 900 else 0.0)
     shuffled = counted(draw.sample(events, len(events)))
     assert users_bytes(shuffled) == users_bytes(ingest)
-    assert report_of(shuffled) == found
-    assert report_of(counted(events, partitions=3)) == found
+    assert report_of(shuffled) == report
+    assert report_of(counted(events, partitions=3)) == report
     restored = new_ingest(configuration())
     sections = {each.name: b"".join(each.content()()) for each in ingest.sections(LOG)}
     restored.restore(LOG, ingest.positions, sections)
-    assert report_of(restored) == found
+    assert report_of(restored) == report
     assert users_bytes(restored) == users_bytes(ingest)
     other = new_ingest(configuration(since=date(2026, 3, 2)))
     other.restore(LOG, ingest.positions, sections)
@@ -478,16 +478,16 @@ def test_an_interval_that_is_wider_stays_adjusted() -> None:
 
 def test_users_who_differed_before_are_not_compared() -> None:
     report = report_of(counted(visits(more=0.4)))
-    (trouble,) = report.checks.trouble
-    assert trouble.startswith("clicks per list of b's users were ")
-    assert trouble.endswith(
+    (problem,) = report.checks.trouble
+    assert problem.startswith("clicks per list of b's users were ")
+    assert problem.endswith(
         " % higher than of control's before 2026-03-01: they were not assigned at random, or "
         "`since` is too late"
     )
     assert {row.verdict for row in report.rows} == {"do not trust"}
     assert report_of(counted(visits())).checks.trouble == ()
-    (trouble,) = report_of(counted(labelled(visits(more=0.4), "b"))).checks.trouble
-    assert trouble.endswith(
+    (problem,) = report_of(counted(labelled(visits(more=0.4), "b"))).checks.trouble
+    assert problem.endswith(
         "before 2026-03-01: `since` is too late: 97.2 % of the users of b were in b before it"
     )
 
@@ -514,10 +514,10 @@ def test_other_days_than_those_that_a_state_keeps_adjust_nothing(how: dict[str, 
     metrics, variants = variants_in(families, "variant")
     experiment = msgspec.structs.replace(Experiment(since=SINCE), **how)
     before = before_in(families, "variant")
-    found = compare_with_control(experiment, metrics, variants, Intervals(), before=before)
-    assert {row.known for row in found.rows} == {None}
+    report = compare_with_control(experiment, metrics, variants, Intervals(), before=before)
+    assert {row.known for row in report.rows} == {None}
     reason = f"the days before {experiment.since} were not counted"
-    assert found.checks.adjustment == f"No pre-experiment adjustment (CUPED): {reason}."
+    assert report.checks.adjustment == f"No pre-experiment adjustment (CUPED): {reason}."
 
 
 def test_lists_without_a_user_and_few_users_adjust_nothing() -> None:

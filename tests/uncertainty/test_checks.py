@@ -62,9 +62,9 @@ def test_a_ramp_of_new_users_has_a_verdict_if_the_shares_have_dates() -> None:
 
 def test_a_wrong_split_of_one_part_of_a_ramp_is_found() -> None:
     other: DatedShares = [RAMP[0], {"since": date(2026, 3, 8), "control": 60, "treatment": 40}]
-    (trouble,) = report(Experiment(shares=other), ramp(3, moving=False)).checks.trouble
-    assert trouble.startswith("users are not split as planned (new since 2026-03-08: control ")
-    assert "; planned control 60.0 %, treatment 40.0 %)" in trouble
+    (problem,) = report(Experiment(shares=other), ramp(3, moving=False)).checks.trouble
+    assert problem.startswith("users are not split as planned (new since 2026-03-08: control ")
+    assert "; planned control 60.0 %, treatment 40.0 %)" in problem
 
 
 def test_users_who_come_first_on_the_day_of_a_change_are_not_checked() -> None:
@@ -83,10 +83,10 @@ def test_users_who_come_first_on_the_day_of_a_change_are_not_checked() -> None:
 def test_users_who_move_between_variants_on_a_ramp_are_named() -> None:
     checks = report(Experiment(shares=RAMP), ramp(4, moving=True)).checks
     assert not checks.same_users
-    (trouble,) = (line for line in checks.trouble if "in several variants" in line)
+    (problem,) = (line for line in checks.trouble if "in several variants" in line)
     share = checks.moved["control -> treatment"]
     assert share == pytest.approx(0.5 * 0.5 * 0.49, rel=0.1)
-    assert f"{100 * share:.1f} % moved from control to treatment" in trouble
+    assert f"{100 * share:.1f} % moved from control to treatment" in problem
 
 
 def test_a_ramp_that_moved_users_may_start_over_with_its_last_shares() -> None:
@@ -129,8 +129,8 @@ def test_lists_without_an_id_in_one_variant_only_are_not_trusted() -> None:
     """A bot without a name in one variant, with 1 % of the lists: below the limit of all lists."""
     control = variant(10)._replace(audience=audience(crowd(1), lists=100_000))
     bot = variant(20)._replace(audience=audience(crowd(2), lists=101_000, anonymous=1_000))
-    trouble = report(Experiment(), {"control": control, "treatment": bot}).checks.trouble
-    reasons = [reason.partition(" (")[0] for reason in trouble]
+    problem = report(Experiment(), {"control": control, "treatment": bot}).checks.trouble
+    reasons = [reason.partition(" (")[0] for reason in problem]
     assert reasons == ["lists without a user id are more frequent in some variant"]
     alike = {name: bot._replace(audience=bot.audience) for name in ("control", "treatment")}
     alike["control"] = variant(1)._replace(
@@ -253,8 +253,8 @@ def test_a_variant_of_an_experiment_keeps_enough_users_for_a_small_imbalance() -
         ones = np.ones((mine.size, 1), np.int64)
         made.update_many(Columns(recommendations=ones, interactions=ones, users=mine))
         arms[name] = Variant({}, present(made.audience))
-    trouble = report(Experiment(), arms).checks.trouble
-    assert [line.partition(" (")[0] for line in trouble] == ["users are not split as planned"]
+    problem = report(Experiment(), arms).checks.trouble
+    assert [line.partition(" (")[0] for line in problem] == ["users are not split as planned"]
 
 
 def test_an_embedded_accumulator_keeps_few_users() -> None:
@@ -291,14 +291,14 @@ def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> No
     lists = np.zeros((4, 256), np.int64)
     np.add.at(lists, (day, (hashes % 256).astype(np.int64)), 2)
     lists[1] //= 2
-    kept = GroupSums(np.arange(1, 4), random.random((3, 256)), lists[1:])
+    retained = GroupSums(np.arange(1, 4), random.random((3, 256)), lists[1:])
     arms = {}
     for name, seed in (("control", 1), ("treatment", 2)):
         who = audience(hashes ^ np.uint64(seed << 32), days=(day, day))
         who = who._replace(
             days=np.arange(4), list_counts=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
         )
-        arms[name] = Variant({}, who, Activity(kept, np.zeros((3, 256))))
+        arms[name] = Variant({}, who, Activity(retained, np.zeros((3, 256))))
     result = report(Experiment(), arms, ["ctr"])
     assert row(result, "lists_per_user").control == pytest.approx(2.0)
     (note,) = result.checks.notes

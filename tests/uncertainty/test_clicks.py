@@ -51,8 +51,11 @@ def test_clicks_at_any_rank_count_whatever_else_is_measured(
     events, clicks = list(visits()), Counter[str]()
     for event in events:
         clicks[event["variant"]] += len({*event["interactions"]} & {*ITEMS})
-    found = compare(str(json_lines(tmp_path / "log.ndjson", events)), *metrics)["clicks_per_user"]
-    assert (found.control, found.treatment) == (clicks["control"] / 200, clicks["treatment"] / 200)
+    report = compare(str(json_lines(tmp_path / "log.ndjson", events)), *metrics)["clicks_per_user"]
+    assert (report.control, report.treatment) == (
+        clicks["control"] / 200,
+        clicks["treatment"] / 200,
+    )
 
 
 def test_items_at_explicit_positions_have_clicks_at_any_rank() -> None:

@@ -189,10 +189,10 @@ def test_each_day_has_the_result_at_its_end() -> None:
     assert numbers == [first, first + 2, first + 4, first + 5]
     for number, result in zip(numbers, days, strict=True):
         control_, other = (table.rows(table.days <= number) for table in (control, treatment))
-        wanted = compare_sums(control_, other, precision=0.05, confidence=0.9)
-        assert result.evidence == pytest.approx(wanted.evidence)
+        expected = compare_sums(control_, other, precision=0.05, confidence=0.9)
+        assert result.evidence == pytest.approx(expected.evidence)
         assert (result.lift, result.low, result.high) == pytest.approx(
-            (wanted.lift, wanted.lift_low, wanted.lift_high)
+            (expected.lift, expected.lift_low, expected.lift_high)
         )
     assert len({day_result.evidence for day_result in days}) == 4
     whole = compare_sums(control, treatment, precision=0.05, confidence=0.9)

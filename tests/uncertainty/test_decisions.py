@@ -117,10 +117,10 @@ def test_a_decision_follows_from_primary_metrics_and_all_guardrails() -> None:
             for kept in itertools.product(guards, repeat=size):
                 rows = [_row("ctr", first), _row("hit_rate", second)]
                 rows += [_row(f"mrr@{n}", Verdict.OPEN, of) for n, of in enumerate(kept, 1)]
-                (found,) = decide(rows, ())
-                assert found.decision == _expected({first, second}, {*kept})
-                (found,) = decide(rows, ("lists are missing",))
-                assert found.decision == Decision.DO_NOT_TRUST
+                (decision,) = decide(rows, ())
+                assert decision.decision == _expected({first, second}, {*kept})
+                (decision,) = decide(rows, ("lists are missing",))
+                assert decision.decision == Decision.DO_NOT_TRUST
     assert decide([replace(_row("ctr", Verdict.BETTER), primary=False)], ()) == []
 
 

@@ -185,8 +185,8 @@ def test_missing_users_are_reported() -> None:
     assert result.checks.ratio_evidence >= 1000
     assert set(verdicts(result).values()) == {"do not trust"}
     assert row(result, "ctr").guardrail_verdict == "do not trust"
-    (trouble,) = result.checks.trouble
-    assert "control 8,000, treatment 10,000; planned 50.0 % each" in trouble
+    (problem,) = result.checks.trouble
+    assert "control 8,000, treatment 10,000; planned 50.0 % each" in problem
     assert row(result, "ctr").sentence == "do not trust this: a check of the experiment failed."
     planned = Experiment(shares={"control": 4, "treatment": 5})
     assert report(planned, {"control": control, "treatment": treatment}).checks.trouble == ()

@@ -54,14 +54,14 @@ def test_the_golden_values_of_an_arm_without_a_click() -> None:
 @pytest.mark.parametrize("method", ["fixed", "anytime"])
 def test_the_arms_change_places(method: Method) -> None:
     """Without a click in control there is no lift, and the difference decides."""
-    lost, found = (
+    lost, result = (
         compare_sums(*arms, method=method) for arms in ((CONTROL, NOTHING), (NOTHING, CONTROL))
     )
-    assert (found.verdict, found.lift, found.lift_low) == ("better", None, None)
-    assert (present(found.low), present(found.high)) == exactly(
+    assert (result.verdict, result.lift, result.lift_low) == ("better", None, None)
+    assert (present(result.low), present(result.high)) == exactly(
         -present(lost.high), -present(lost.low)
     )
-    assert found.evidence == pytest.approx(lost.evidence)
+    assert result.evidence == pytest.approx(lost.evidence)
 
 
 def _report(control: GroupSums, treatment: GroupSums) -> Any:

@@ -64,17 +64,17 @@ def compared(
 ) -> ComparisonReport:
     path = str(json_lines(folder / "log.ndjson", list(visits(**how))))
     unit: Any = {} if time is None else {"columns": {"time": time}, "time_unit": "s"}
-    found = compare(path, *metrics, since=since, untreated_before=since is not None, **unit)
-    assert isinstance(found, ComparisonReport)
-    return found
+    report = compare(path, *metrics, since=since, untreated_before=since is not None, **unit)
+    assert isinstance(report, ComparisonReport)
+    return report
 
 
 def test_lists_of_unlike_length_are_named_with_what_depends_on_it(tmp_path: Path) -> None:
     """The same clicks on lists twice as long look like a loss of half of them."""
-    found = compared(tmp_path, "ctr", "hit_rate", items=(5, 10))
-    assert found["ctr"].verdict == "worse"
-    assert found["hit_rate"].verdict == "not enough evidence"
-    *_, note = found.notes
+    report = compared(tmp_path, "ctr", "hit_rate", items=(5, 10))
+    assert report["ctr"].verdict == "worse"
+    assert report["hit_rate"].verdict == "not enough evidence"
+    *_, note = report.notes
     assert note == (
         "Note: lists of b are 100 % longer: ctr is per item shown; read clicks_per_user and "
         "hit_rate with it."
@@ -127,23 +127,23 @@ def test_the_period_is_said_with_what_matters_beside_it(
 
 
 def test_without_event_time_the_period_is_not_known(tmp_path: Path) -> None:
-    found = compared(tmp_path, "hit_rate", time=None)
-    assert found.notes == ["The events have no time: the period is not known."]
+    report = compared(tmp_path, "hit_rate", time=None)
+    assert report.notes == ["The events have no time: the period is not known."]
 
 
 def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None:
     """It has 6 % of the lists, so a share of the lists alone would not tell."""
-    found = compared(tmp_path, "hit_rate@5", bot=40)
-    share = round(100 * found["hit_rate@5"].heaviest, 1)
+    report = compared(tmp_path, "hit_rate@5", bot=40)
+    share = round(100 * report["hit_rate@5"].heaviest, 1)
     assert share > 20
-    (said,) = found.notes[2:]
+    (said,) = report.notes[2:]
     assert said.startswith(f"Note: one user bucket has {share} % of the variance of hit_rate@5 ")
     assert said.endswith(" compare per user (hit_rate(per=user)@5).")
     assert compared(tmp_path, "hit_rate@5").notes[2:] == []
 
 
 def test_a_mean_over_users_is_compared_from_the_means_of_users(tmp_path: Path) -> None:
-    found = compared(tmp_path, "hit_rate@5", "hit_rate(per=user)@5", bot=40)
+    report = compared(tmp_path, "hit_rate@5", "hit_rate(per=user)@5", bot=40)
     by_user: dict[str, dict[str, list[bool]]] = {"control": {}, "b": {}}
     for visit in visits(bot=40):
         of_user = by_user[visit["variant"]].setdefault(visit["user"], [])
@@ -151,7 +151,7 @@ def test_a_mean_over_users_is_compared_from_the_means_of_users(tmp_path: Path) -
     means = {
         name: np.mean([np.mean(hits) for hits in users.values()]) for name, users in by_user.items()
     }
-    row = found["hit_rate(per=user)@5"]
+    row = report["hit_rate(per=user)@5"]
     assert (row.control, row.treatment) == pytest.approx((means["control"], means["b"]), abs=1e-9)
     assert row.heaviest < 0.2
     assert (row.days, row.daily) == ((), ())
@@ -189,13 +189,13 @@ def test_a_mean_over_users_that_cannot_be_compared_says_why(tmp_path: Path) -> N
 def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
     """Table, JSON, HTML and Python, of one comparison."""
     how: dict[str, Any] = {"items": (5, 10), "bot": 40, "days": [-1, 0, 1, 2]}
-    found = compared(tmp_path, "ctr", "hit_rate@5", since=date(2026, 3, 2), **how)
-    period, adjusted, *notes = found.notes
+    report = compared(tmp_path, "ctr", "hit_rate@5", since=date(2026, 3, 2), **how)
+    period, adjusted, *notes = report.notes
     assert len(notes) == 3
     days = ("--time", "ts", "--time-unit", "s", "--since", "2026-03-02", "--untreated-before")
     asked = ("-m", "ctr", "-m", "hit_rate@5", *days)
     command = ("compare", tmp_path / "log.ndjson", *asked)
-    verdicts = [row.text for row in found.values()]
+    verdicts = [row.text for row in report.values()]
     lines = run(*command).stdout.splitlines()
     beside = [x for x in lines if x.startswith(("Compared: ", "Values adjusted ", "Note: "))]
     assert beside == [period, adjusted, *notes]
@@ -208,7 +208,7 @@ def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
     assert "; ".join(content["checks"]["notes"]) in words
     assert {*verdicts} <= words
     (checks,) = (number for number, line in enumerate(lines) if line.startswith("Checks since "))
-    assert repr(found).splitlines()[checks - len(lines) :] == lines[checks:]
+    assert repr(report).splitlines()[checks - len(lines) :] == lines[checks:]
 
 
 class _Texts(HTMLParser):
@@ -256,15 +256,15 @@ def test_a_lift_that_moves_on_the_newest_day_is_named_and_until_leaves_it_out(
 ) -> None:
     path = json_lines(tmp_path / "log.ndjson", late_clicks())
     how: dict[str, Any] = {"columns": {"time": "ts"}, "time_unit": "s"}
-    found = compare(str(path), "ctr", **how)
-    assert isinstance(found, ComparisonReport)
-    (note,) = (note for note in found.notes if "newest" in note)
+    report = compare(str(path), "ctr", **how)
+    assert isinstance(report, ComparisonReport)
+    (note,) = (note for note in report.notes if "newest" in note)
     assert note.startswith(
         "Note: on 2026-03-05, the newest day, the lift of ctr of b is -36.9 %, and -0.5 % before: "
         "if clicks of b arrive later than those of control"
     )
     assert note.endswith("(until 2026-03-04).")
-    assert found["ctr"].verdict == "worse"
+    assert report["ctr"].verdict == "worse"
     without = compare(str(path), "ctr", until=date(2026, 3, 4), **how)
     assert isinstance(without, ComparisonReport)
     assert not any("newest" in note for note in without.notes)

@@ -74,8 +74,8 @@ def test_all_surfaces_say_the_number_that_all_lists_of_the_arms_give(tmp_path: P
         "than 0 of all variants; 4 are larger"
     )
     told = run("compare", log, "-m", metric, *options, *shares, "--format", "json")
-    found = json.loads(told.stdout)
-    assert found["caps"] == [
+    result = json.loads(told.stdout)
+    assert result["caps"] == [
         {
             "metric": metric,
             "parameter": "cap",
@@ -85,10 +85,10 @@ def test_all_surfaces_say_the_number_that_all_lists_of_the_arms_give(tmp_path: P
             "capped": 4,
         }
     ]
-    row = found["comparisons"][0]
+    row = result["comparisons"][0]
     means = (400 - 1 - 3) / 25, (420 - 2 - 4) / 25
     assert (row["metric"], row["control"], row["treatment"]) == (metric, *means)
-    assert said in found["checks"]["notes"]
+    assert said in result["checks"]["notes"]
     table = run("compare", log, "-m", metric, *options, *shares)
     page = run("compare", log, "-m", metric, *options, *shares, "--format", "html")
     assert f"Note: {said}." in table.stdout.replace("\n", " ")

@@ -49,10 +49,10 @@ AGAIN = (0.456, 0.693, 0.832, 0.927, 1.0)
 )
 def test_the_golden_bounds(looks: int, information: tuple[float, ...], bounds: str) -> None:
     """By another integration rule, and for two looks by the bivariate normal distribution."""
-    found = [
+    result = [
         PlannedLook(looks, look, information[:look]).reach(0.05) for look in range(1, looks + 1)
     ]
-    assert " ".join(f"{bound:.8f}" for bound in found) == bounds
+    assert " ".join(f"{bound:.8f}" for bound in result) == bounds
 
 
 def test_the_golden_p_values() -> None:
@@ -142,25 +142,25 @@ def visits() -> list[dict[str, Any]]:
 def test_one_planned_look_is_named_on_every_surface(tmp_path: Path) -> None:
     path = str(json_lines(tmp_path / "log.ndjson", visits()))
     by_time: dict[str, Any] = {"columns": {"time": "ts"}, "time_unit": "s"}
-    found = compare(path, "ctr", looks=5, look=2, **by_time)
-    assert isinstance(found, ComparisonReport)
+    report = compare(path, "ctr", looks=5, look=2, **by_time)
+    assert isinstance(report, ComparisonReport)
     promise = (
         "At most 5 % of verdicts and intervals are wrong, if you look 5 times as planned, at equal "
         "distances; this is look 2."
     )
-    assert found.promise == promise
-    assert promise in repr(found)
-    assert f">{promise}<" in found.to_html()
+    assert report.promise == promise
+    assert promise in repr(report)
+    assert f">{promise}<" in report.to_html()
     one, anytime = (compare(path, "ctr", looks=looks, **by_time)["ctr"] for looks in (1, 5))
-    assert one.p_value < found["ctr"].p_value
-    assert (found["ctr"].kind, anytime.kind) == ("fixed", "anytime")
+    assert one.p_value < report["ctr"].p_value
+    assert (report["ctr"].kind, anytime.kind) == ("fixed", "anytime")
     done = run(
         *("compare", path, "-m", "ctr", "--looks", "5", "--look", "2", "--format", "json"),
         *("--time", "ts", "--time-unit", "s"),
     )
     answer = json.loads(done.stdout)
     assert (answer["looks"], answer["look"]) == (5, 2)
-    assert answer["comparisons"][0]["lift_low"] == found["ctr"].lift_low
+    assert answer["comparisons"][0]["lift_low"] == report["ctr"].lift_low
     for options, said in (
         ({"looks": 5, "look": 7}, "--look: found 7; give the number of this look, of --looks 5."),
         ({"look": 0}, "--look: found 0; give the number of this look, of --looks 1."),
@@ -183,12 +183,12 @@ def test_guardrails_and_segments_have_the_bounds_of_the_look(tmp_path: Path) -> 
     ends = [present(compare(path, "ctr", **how, **of)["ctr"].lift_high) for of in ({}, planned)]
     # Below the limit by one look alone, and by the planned one not yet.
     how |= {"guardrails": {"ctr": sum(ends) / 2}, "by": "country"}
-    once, found = compare(path, "ctr", **how), compare(path, "ctr", **how, **planned)
-    verdicts = [of["ctr"].guardrail_verdict for of in (once, found)]
+    once, report = compare(path, "ctr", **how), compare(path, "ctr", **how, **planned)
+    verdicts = [of["ctr"].guardrail_verdict for of in (once, report)]
     assert verdicts == ["broken", "not enough evidence"]
     for country in ("de", "nl"):
         key = "ctr", "control", country
-        assert found[key].p_value > once[key].p_value
+        assert report[key].p_value > once[key].p_value
 
 
 def test_looks_at_a_state_are_not_planned(tmp_path: Path) -> None:

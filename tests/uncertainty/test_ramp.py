@@ -182,22 +182,22 @@ def test_any_order_split_and_restore_of_a_ramp_gives_the_same_bytes_and_values(
     how: Any = {"shares": RAMP, "primary": ["ctr"]}
     events = list(ramped())
     ingest = counted(events, **how)
-    found = report_of(ingest)
-    assert ctr_of(found).lift_low is not None
-    assert ctr_of(found).known is not None or most == 300
-    assert found.checks.trouble == ()
+    report = report_of(ingest)
+    assert ctr_of(report).lift_low is not None
+    assert ctr_of(report).known is not None or most == 300
+    assert report.checks.trouble == ()
     for family in lifetimes_of(ingest, ["variant", "country"]):
         _, sums = present(kept.in_experiment(family.table))
         assert sums.relations["came"].size == sums.relations["sums"].size
     shuffled = counted(random.Random(3).sample(events, len(events)), **how)
     assert users_bytes(shuffled) == users_bytes(ingest)
-    assert report_of(shuffled) == found
-    assert report_of(counted(events, partitions=3, **how)) == found
+    assert report_of(shuffled) == report
+    assert report_of(counted(events, partitions=3, **how)) == report
     restored = new_ingest(configuration(**how))
     sections = {each.name: b"".join(each.content()()) for each in ingest.sections(LOG)}
     restored.restore(LOG, ingest.positions, sections)
     assert users_bytes(restored) == users_bytes(ingest)
-    assert report_of(restored) == found
+    assert report_of(restored) == report
 
 
 LACKS = "ctr is not compared: earlier users were not counted by the shares that assigned them"

@@ -123,15 +123,15 @@ def test_files_and_the_daemon_find_it_alike(tmp_path: Path) -> None:
     counts = {"control": 0, "b": 0}
     for user in range(0, 1_200, 6):
         counts[events[3 * user]["variant"]] += 1
-    trouble = TROUBLE.format(counts["control"], counts["b"])
+    problem = TROUBLE.format(counts["control"], counts["b"])
     path = str(json_lines(tmp_path / "log.ndjson", events))
     found = compare(path, "hit_rate", by="country")
     assert isinstance(found, ComparisonReport)
-    assert found.trouble == (trouble,)
+    assert found.trouble == (problem,)
     assert found["hit_rate"].verdict == "do not trust"
     assert found["hit_rate", "b", "de"].verdict == "not enough evidence"
     live = read_live(events, Experiment())
-    assert live.checks.trouble == (trouble,)
+    assert live.checks.trouble == (problem,)
 
 
 def read_live(events: list[dict[str, Any]], experiment: Experiment) -> Report:
@@ -277,8 +277,8 @@ def within_split(split: Mapping[str, tuple[int, int]], total: tuple[int, int]) -
 
 def test_a_country_that_a_variant_moves_users_out_of_is_refused() -> None:
     found = within_split({"de": (900, 600), "se": (60, 0)}, (960, 900))
-    (trouble,) = found.checks.trouble
-    assert trouble == (
+    (problem,) = found.checks.trouble
+    assert problem == (
         "in country = de users are not split as planned (control 900, b 600): something removes or "
         "adds users of one variant there, or a variant moves users to another country"
     )

@@ -76,9 +76,9 @@ def test_days_are_the_dates_of_zoneinfo(name: str, day: date, hours: float) -> N
     times = np.concatenate([minutes - 1, minutes, minutes + 1])
     dates = [date_at(time, zone) for time in times.tolist()]
     # Not a comparison of lists: the difference of so long ones takes minutes to print.
-    expected = np.array([number_of_day(found) for found in dates])
+    expected = np.array([number_of_day(entry) for entry in dates])
     assert times[calendar.days(times) != expected][:3].tolist() == []
-    firsts = [time for time, found in zip(times.tolist(), dates, strict=True) if found >= day]
+    firsts = [time for time, entry in zip(times.tolist(), dates, strict=True) if entry >= day]
     assert min(firsts) == begin
     assert [calendar.day(time) for time in (begin, begin - 1)] == [
         number_of_day(date_at(time, zone)) for time in (begin, begin - 1)
@@ -132,10 +132,10 @@ def lines(rows: Sequence[Row]) -> list[dict[str, object]]:
 
 
 def counted(rows: Sequence[Row], zone: str | None) -> Accumulator:
-    found = Accumulator("ctr", intervals=Intervals(), ids="text", time_zone=zone)
+    result = Accumulator("ctr", intervals=Intervals(), ids="text", time_zone=zone)
     for user, time, click, _ in rows:
-        found.update(["x", "y"], ["x"] if click else [], user=user, ts=time)
-    return found
+        result.update(["x", "y"], ["x"] if click else [], user=user, ts=time)
+    return result
 
 
 def of_partials(rows: Sequence[Row], zone: str | None) -> Accumulator:
@@ -240,11 +240,11 @@ def test_an_experiment_of_tokyo_has_no_hour_before_its_first_day(
         "baseline": "a",
         "since": since,
     }
-    found = compare(str(path), "ctr", "mrr", **how, time_zone="Asia/Tokyo")
+    report = compare(str(path), "ctr", "mrr", **how, time_zone="Asia/Tokyo")
     later = [row for row in rows if row[1] >= midnight]
     treated = counted([row for row in later if row[3] == "b"], "Asia/Tokyo")
-    assert found["ctr"].treatment == treated.read("ctr").value == 0.5
-    assert "15 to 21 March 2026 in Asia/Tokyo, 7 days that both have" in found.notes[0]
+    assert report["ctr"].treatment == treated.read("ctr").value == 0.5
+    assert "15 to 21 March 2026 in Asia/Tokyo, 7 days that both have" in report.notes[0]
     # What users did before is all of the week before, and no hour of the treatment, as in UTC.
     assert of_pre_period("Asia/Tokyo", rows, since) == len(rows) - len(later)
     assert of_pre_period(None, rows, since) == len(rows) - len(later) + 9 * 25

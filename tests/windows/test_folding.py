@@ -51,8 +51,8 @@ def counted(seen: Sequence[Pair], options: LabelCapOptions, step: int) -> Counte
         for old, new in moves.items():
             counter[new] += counter.pop(old, 0)
         counter.update(numbers.tolist())
-    kept = {slices.labels[number]: count for number, count in counter.items() if count}
-    return Counter({(left, right): count for (left, right), count in kept.items()})
+    retained = {slices.labels[number]: count for number, count in counter.items() if count}
+    return Counter({(left, right): count for (left, right), count in retained.items()})
 
 
 @given(pairs, wide, st.integers(1, 40), st.permutations(range(40)))
@@ -80,8 +80,8 @@ def test_a_combination_known_before_one_of_its_values_is_folded_is_admitted_agai
 
 
 def test_a_combination_that_is_folded_twice_in_a_batch_is_where_two_batches_leave_it() -> None:
-    kept, folded = sorted("ab", key=_hash)
-    seen = [(folded, folded), (kept, folded), (kept, kept)]
+    retained, folded = sorted("ab", key=_hash)
+    seen = [(folded, folded), (retained, folded), (retained, retained)]
     options = LabelCapOptions(cap=1, named=(frozenset(), frozenset()))
     for step in (1, 2, 3):
         assert counted(seen, options, step) == textbook(seen, options)
