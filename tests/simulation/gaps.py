@@ -63,10 +63,10 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     """The promises about gaps of rare clicks."""
     for name, world in WORLDS.items():
         gaps = [world.gap(seed * 100_000 + run) for run in range(runs)]
-        said = [differs(entry) for entry in gaps]
-        yield at_most(f"{VALUES} equal values, {name}: said to differ", 0.05, said)
-        words = [not gap_text(entry).endswith("which may be chance.") for entry in gaps]
+        differing = [differs(gap) for gap in gaps]
+        yield at_most(f"{VALUES} equal values, {name}: said to differ", 0.05, differing)
+        words = [not gap_text(gap).endswith("which may be chance.") for gap in gaps]
         yield at_most(f"{VALUES} equal values, {name}: a sentence says so", 0.05, words)
     common = WORLDS["ctr 0.3 %"]._replace(worst=0.4)
-    entry = [differs(common.gap(seed * 100_000 + run)) for run in range(runs)]
-    yield at_least(f"{VALUES} values, one of 0.4 times the ctr: found", 0.8, entry)
+    differing = [differs(common.gap(seed * 100_000 + run)) for run in range(runs)]
+    yield at_least(f"{VALUES} values, one of 0.4 times the ctr: found", 0.8, differing)
