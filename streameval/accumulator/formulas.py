@@ -42,10 +42,12 @@ class Summed(Protocol):
     @property
     def count(self) -> int:
         """Number of values."""
+        ...
 
     @property
     def total(self) -> float:
         """Sum of the values, exact and rounded once."""
+        ...
 
 
 _NEEDS = {

@@ -24,6 +24,7 @@ class Commit(Protocol):
         self, positions: Mapping[Partition, int], *, wait: bool
     ) -> str | CommitAnswer | None:
         """Returns the problem, PENDING, or None once the group has accepted them."""
+        ...
 
 
 _NOTHING: CounterValue = (0.0, 0)

@@ -245,6 +245,7 @@ class Storage(Protocol):
         Raises:
             FileNotFoundError: it does not exist.
         """
+        ...
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
         """Read at least one byte of a file; fewer than `size` at its end.
@@ -252,6 +253,7 @@ class Storage(Protocol):
         Raises:
             FileNotFoundError: it does not exist.
         """
+        ...
 
     def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
         """Write a file atomically and durably unless it exists.
@@ -259,9 +261,11 @@ class Storage(Protocol):
         Returns:
             Whether this call wrote it.
         """
+        ...
 
     def files(self, folder: str = "") -> dict[str, StoredFile]:
         """All files below a folder, by key relative to it; one listing."""
+        ...
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete files, and their folders if these are empty then; missing ones are ignored."""
@@ -274,6 +278,7 @@ class Storage(Protocol):
 
     def path_of(self, key: str) -> str:
         """Path or URL of a file."""
+        ...
 
 
 class Folder:

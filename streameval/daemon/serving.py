@@ -76,12 +76,15 @@ class StoredReader(Protocol):
 
     def copied(self) -> IngestCopy:
         """The counts, as one process has them that has counted all of it."""
+        ...
 
     def stored(self, ends: Mapping[Partition, int]) -> tuple[StoredPartition, ...]:
         """Each partition that is stored or should be; `ends`: of each log, as far as known."""
+        ...
 
     def unread(self, stored: Sequence[StoredPartition]) -> UnreadPartitions:
         """Partitions of these that have no values."""
+        ...
 
 
 def state_reader(config: Config, state: StateOptions, progress: Callable[[], None]) -> StoredReader:

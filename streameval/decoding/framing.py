@@ -55,6 +55,7 @@ class BatchDecoder(Protocol[T_co]):
 
     def decode_many(self, values: Sequence[bytes | None]) -> T_co:
         """Decode a batch of records to columns."""
+        ...
 
 
 class FramedDecoder(Generic[T]):

@@ -149,6 +149,7 @@ class Reader(Protocol[R_co]):
         It comes soon, as the snapshot waits for it: long work is done a part at a time. It reads
         no clock and changes no counts, and equal counts give an equal report.
         """
+        ...
 
 
 class Gauge(NamedTuple):

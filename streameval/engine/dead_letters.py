@@ -147,10 +147,12 @@ class DeadLetters(Protocol):
     @property
     def full(self) -> bool:
         """True if so many dead letters wait that no more records should be read."""
+        ...
 
     @property
     def written(self) -> int:
         """Number of dead letters that are durable, since the start of the process."""
+        ...
 
     def send(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Send dead letters; they are durable only after `flush`."""

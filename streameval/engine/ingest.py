@@ -86,6 +86,7 @@ class States(Protocol):
 
     def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> PartitionState:
         """An empty state; `offsets`: of each log that it counts."""
+        ...
 
 
 class Frontend(States, Protocol):
@@ -94,12 +95,15 @@ class Frontend(States, Protocol):
     @property
     def layout(self) -> Layout:
         """The layout of every state."""
+        ...
 
     def partition_of(self, log: Partition) -> Partition:
         """The partition that counts a log."""
+        ...
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """The batches in groups that `apply` takes; cuts batches."""
+        ...
 
     def decode(self, batch: RecordBatch) -> Any:
         """The columns of a batch, with the invalid records."""
@@ -112,6 +116,7 @@ class Frontend(States, Protocol):
         Raises:
             SourceError: a batch begins before its position, so records would count twice.
         """
+        ...
 
 
 class EventFrontend:

@@ -163,6 +163,7 @@ class PartitionOwner(Protocol):
         Raises:
             StreamevalError: a partition must not be read; then nothing is delivered.
         """
+        ...
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Finish these partitions; another process gets them when this returns."""

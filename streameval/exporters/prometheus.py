@@ -34,6 +34,7 @@ class Exposition(Protocol):
         self, snapshot: Snapshot | None, /, *, openmetrics: bool = False, packed: bool = False
     ) -> bytes:
         """None: only what is known without a snapshot."""
+        ...
 
 
 def compress(content: bytes) -> bytes:

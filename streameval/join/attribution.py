@@ -113,10 +113,12 @@ class TypeRule(Protocol):
     @property
     def types(self) -> Mapping[str, float]:
         """Type -> gain; if there are any, other types do not count."""
+        ...
 
     @property
     def ignore(self) -> Sequence[str]:
         """Types that do not count."""
+        ...
 
 
 def counts_type(rule: TypeRule, name: str | None) -> bool:

@@ -73,6 +73,7 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Name for messages: a topic, a path, "simulator"."""
+        ...
 
     @property
     def cluster(self) -> str:
@@ -80,14 +81,17 @@ class Source(Protocol):
 
         Known once partitions have been assigned.
         """
+        ...
 
     @property
     def budget(self) -> float:
         """Seconds within which revoked partitions should be finished."""
+        ...
 
     @property
     def status(self) -> SourceStatus:
         """The current progress, ends and problem; takes no time."""
+        ...
 
     def open(self, owner: PartitionOwner) -> None:
         """Start; `poll` then assigns partitions to the owner, delivers records, and revokes.
@@ -105,6 +109,7 @@ class Source(Protocol):
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
         """
+        ...
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Pause exactly these partitions until the next call.
@@ -119,6 +124,7 @@ class Source(Protocol):
 
         Without `wait` it may return PENDING: ask again after the next `poll`.
         """
+        ...
 
     def close(self) -> None:
         """Close connections and files; may be called twice."""

@@ -19,22 +19,27 @@ class Asking(Protocol):
     @property
     def reads(self) -> str:
         """The first argument of its function."""
+        ...
 
     @property
     def k(self) -> int | None:
         """Its cut-off."""
+        ...
 
     @property
     def attribute(self) -> str | None:
         """The attribute of items that it reads."""
+        ...
 
     @property
     def values(self) -> Mapping[str, Any]:
         """The values of its parameters."""
+        ...
 
     @property
     def rules(self) -> Mapping[str, Any]:
         """The rules of its convention."""
+        ...
 
 
 class CellOptions(msgspec.Struct, frozen=True, kw_only=True):

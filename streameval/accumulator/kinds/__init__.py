@@ -20,9 +20,11 @@ class Kind(Protocol):
 
     def specs(self, metric: Metric, limits: PlanLimits, /) -> Iterable[StatisticSpec]:
         """The statistics that a metric of this kind reads."""
+        ...
 
     def names(self, metric: Metric, table: CountedTable, /) -> frozenset[str]:
         """The names of these statistics; raises NotKeptError if one was not kept."""
+        ...
 
     def read(
         self,
@@ -33,6 +35,7 @@ class Kind(Protocol):
         /,
     ) -> list[Reading]:
         """The readings of a metric of this kind; those over users with intervals by `method`."""
+        ...
 
 
 _BY_READS: Final[Mapping[str, Kind]] = {"hits": hits, "lists": hits, "event": events}

@@ -193,14 +193,17 @@ class CountedTable(Protocol):
     @property
     def limits(self) -> PlanLimits:
         """Limits of its statistics."""
+        ...
 
     @property
     def context(self) -> Context:
         """The inputs of metrics."""
+        ...
 
     @property
     def statistics(self) -> Mapping[str, Statistic]:
         """The statistics by name."""
+        ...
 
     def at_slot(self, slot: str) -> Any:
         """The statistic in a slot; None without one."""
@@ -210,6 +213,7 @@ class CountedTable(Protocol):
 
     def lists(self, cells: IntArray) -> IntArray:
         """Number of events of each cell."""
+        ...
 
     def flush(self) -> None:
         """Count the events that wait, and reduce cells that are too large."""

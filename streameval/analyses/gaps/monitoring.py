@@ -78,6 +78,7 @@ class _Limited(Protocol):
     @property
     def at_most(self) -> float | None:
         """Largest accepted difference."""
+        ...
 
 
 def monitoring(gaps: Sequence[_Limited]) -> Monitoring:

@@ -53,6 +53,7 @@ class Consumer(Protocol):
             FencedInstanceIdError: another process uses our member name.
             KafkaError: an error of the client.
         """
+        ...
 
     def hold(self, partitions: Sequence[Partition]) -> None:
         """Read nothing from these, which are all assigned partitions, until `start`."""
@@ -86,6 +87,7 @@ class Consumer(Protocol):
             FencedInstanceIdError: another process uses our member name.
             KafkaError: this commit, or one without an answer until now, failed.
         """
+        ...
 
     def close(self) -> None:
         """Leave the group, unless a static member, and close; no more rebalances are queued."""
