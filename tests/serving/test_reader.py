@@ -59,7 +59,7 @@ def test_a_standing_reader_shows_what_a_new_one_shows_and_one_process_that_count
     alone = new_ingest(config)
     for number in owners:
         alone.begin(Partition(TOPIC, number), {Partition(TOPIC, number): 0})
-    for step in range(24 if thorough() else 12):
+    for step in range(24 if thorough() else 18):
         number = draw.randrange(PARTITIONS)
         start = counted[number]
         part = rows[number][start : start + draw.choice([1, 1, 2, 60])]
