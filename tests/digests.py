@@ -106,8 +106,8 @@ def _cells(name: str, made: Any, events: Sequence[Any]) -> Iterator[tuple[str, o
     for start in range(0, len(events), 9):
         part = slice(start, start + 9)
         table.count(columns_of(list(events[part])), wheres[part])
-    whole = [*range(7)]
-    yield f"{name}: cells", b"".join(table.dump(whole)).hex()
+    total = [*range(7)]
+    yield f"{name}: cells", b"".join(table.dump(total)).hex()
     selected = table.select(np.array([1, 4, 5]))
     selected.rename({4: 1})
     yield f"{name}: renamed", b"".join(selected.dump([1, 5])).hex()
@@ -118,7 +118,7 @@ def _cells(name: str, made: Any, events: Sequence[Any]) -> Iterator[tuple[str, o
             part_of.add(table)
         else:
             table.distribute(20, {0: part_of})
-        yield f"{name}: {scope}", b"".join(part_of.dump(whole)).hex()
+        yield f"{name}: {scope}", b"".join(part_of.dump(total)).hex()
     fresh = Table(empty.plan, made.context)
     yield f"{name}: missing", sorted(fresh.load(b"".join(selected.dump([1, 5])), [0, 3]))
     yield f"{name}: loaded", b"".join(fresh.dump([0, 3])).hex()

@@ -71,9 +71,9 @@ class Cost(NamedTuple):
 
 
 def _measured(path: Path) -> Cost:
-    asked = [part for metric in METRICS for part in ("-m", metric)]
+    arguments = [part for metric in METRICS for part in ("-m", metric)]
     told = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, "evaluate", path, *asked],
+        [sys.executable, "-c", _PROGRAM, "evaluate", path, *arguments],
         stdout=subprocess.PIPE,
         check=True,
     ).stdout.split()
@@ -106,7 +106,8 @@ def _lists(events: int) -> Iterator[tuple[list[str], list[str]]]:
 
 def _as_csv(path: Path, events: int) -> Path:
     rows = (
-        f"{'|'.join(shown)},{'|'.join(interactions)}\n" for shown, interactions in _lists(events)
+        f"{'|'.join(recommended)},{'|'.join(interactions)}\n"
+        for recommended, interactions in _lists(events)
     )
     with path.open("w") as file:
         file.write("recommendations,interactions\n")
@@ -116,8 +117,10 @@ def _as_csv(path: Path, events: int) -> Path:
 
 def _as_lines(path: Path, events: int) -> Path:
     with path.open("w") as file:
-        for shown, interactions in _lists(events):
-            file.write(json.dumps({"recommendations": shown, "interactions": interactions}) + "\n")
+        for recommended, interactions in _lists(events):
+            file.write(
+                json.dumps({"recommendations": recommended, "interactions": interactions}) + "\n"
+            )
     return path
 
 
@@ -160,11 +163,11 @@ def _print_processes() -> None:
 
 
 def _run(path: Path, processes: int) -> Run:
-    asked = [part for metric in METRICS for part in ("-m", metric)]
-    asked += ["--processes", str(processes)]
+    arguments = [part for metric in METRICS for part in ("-m", metric)]
+    arguments += ["--processes", str(processes)]
     before, begin = _cpu(), time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "streameval", "evaluate", path, *asked],
+        [sys.executable, "-m", "streameval", "evaluate", path, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=path.stem != "none",

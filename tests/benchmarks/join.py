@@ -59,8 +59,8 @@ def records(
         items = chance.sample(_IDS, LENGTH)
         request = f"req-{number:09d}-{chance.randrange(16**6):06x}"
         user, variant = f"u{chance.randrange(users)}", "ab"[number % 2]
-        shown = {"ts": now, "request_id": request, "user": user, "variant": variant}
-        yield now, SHOWN, encode({**shown, "recommendations": items})
+        impressions = {"ts": now, "request_id": request, "user": user, "variant": variant}
+        yield now, SHOWN, encode({**impressions, "recommendations": items})
         if chance.random() < clicked:
             at = now + chance.randint(1_000, 300_000)
             click = {"ts": at, "request_id": request, "user": user, "item": chance.choice(items)}

@@ -72,6 +72,9 @@ def _written(path: Path, events: int) -> Path:
     encode = msgspec.json.encode
     with path.open("wb") as file:
         for number, event in enumerate(traffic.clicks(events)):
-            shown, interactions = map(str, event.recommendations), map(str, event.interactions)
-            file.write(encode(Plain([*shown], [*interactions], "ab"[number % 2])) + b"\n")
+            recommended, interactions = (
+                map(str, event.recommendations),
+                map(str, event.interactions),
+            )
+            file.write(encode(Plain([*recommended], [*interactions], "ab"[number % 2])) + b"\n")
     return path

@@ -140,15 +140,15 @@ def ranx(events: Sequence[Event]) -> Task:
 
 def rectools(events: Sequence[Event], item: Callable[[object], object] = str) -> Task:
     pandas, metrics = import_module("pandas"), _rectools_metrics()
-    shown = [
-        (user, item(shown), rank)
+    recommended = [
+        (user, item(recommended), rank)
         for user, event in enumerate(events)
-        for rank, shown in enumerate(event.recommendations, 1)
+        for rank, recommended in enumerate(event.recommendations, 1)
     ]
     interactions = [
         (user, item(act)) for user, event in enumerate(events) for act in event.interactions
     ]
-    reco = pandas.DataFrame(shown, columns=["user_id", "item_id", "rank"])
+    reco = pandas.DataFrame(recommended, columns=["user_id", "item_id", "rank"])
     truth = pandas.DataFrame(interactions, columns=["user_id", "item_id"])
     calculate = import_module("rectools.metrics").calc_metrics
     return lambda: dict(calculate(metrics, reco=reco, interactions=truth))

@@ -130,8 +130,8 @@ def _cold_and_warm(reads: Callable[[Accumulator], object]) -> list[float]:
 
 def _clicked() -> Pairs:
     draw = random.Random(2)
-    shown = [event.recommendations for event in traffic.clicks(WARM + EVENTS)]
-    return [(items, [draw.choice(items)]) for items in shown]
+    recommended = [event.recommendations for event in traffic.clicks(WARM + EVENTS)]
+    return [(items, [draw.choice(items)]) for items in recommended]
 
 
 def _offline() -> Pairs:

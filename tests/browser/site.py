@@ -53,10 +53,10 @@ def values(page: Page, where: str = "#live") -> list[float]:
 
 def heard(page: Page) -> list[str]:
     """What the page says on its console, errors included, from now on."""
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    return said
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    return messages
 
 
 def requests_of(page: Page) -> list[str]:

@@ -146,7 +146,7 @@ def test_axe_finds_no_violation(
 
 
 def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
-    said = heard(page)
+    console = heard(page)
     site.snapshot = msgspec.structs.replace(moment(1), findings=findings())
     page.goto(site.address)
     better = page.locator("#experiment .verdict.better")
@@ -157,14 +157,14 @@ def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
     expect(page.locator("#experiment .alarm")).to_contain_text("users are not split as planned")
     expect(better).to_have_count(0)
     expect(page.locator("#experiment")).to_have_count(1)
-    assert said == []
+    assert console == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_of_analyses_are_drawn_on_the_page_and_in_a_file(
     site: Site, own_page: Page, tmp_path: Path, scheme: _Scheme
 ) -> None:
-    said, requests = heard(own_page), requests_of(own_page)
+    console, requests = heard(own_page), requests_of(own_page)
     found = (*findings(), Finding(CHANGES, changes_report()))
     site.snapshot = msgspec.structs.replace(with_windows(1), findings=found)
     file = tmp_path / "report.html"
@@ -177,7 +177,7 @@ def test_charts_of_analyses_are_drawn_on_the_page_and_in_a_file(
         expect(
             own_page.get_by_role("img", name="ctr of b by day: ctr of b is worse")
         ).to_be_visible()
-    assert said == []
+    assert console == []
     assert [url for url in requests if url.startswith("file:")] == [file.as_uri()]
 
 

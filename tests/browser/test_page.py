@@ -21,7 +21,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page: Page) -> None:
-    said, requests = heard(page), requests_of(page)
+    console, requests = heard(page), requests_of(page)
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(3)
     assert values(page) == site.expected()
@@ -32,7 +32,7 @@ def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page
         assert values(page) == site.expected()
         assert page.locator("#live").get_attribute("data-version") == f"{version}"
     assert page.locator("#state .age").inner_text() == "4 s"
-    assert said == []
+    assert console == []
     assert {url for url in requests if not url.startswith(site.address)} == set()
 
 

@@ -89,8 +89,8 @@ def test_days_that_move_make_the_error_and_few_of_them_are_little_evidence() -> 
 
 
 def test_days_with_another_between_them_do_not_follow_each_other() -> None:
-    whole, days = moved(np.arange(28) / 2), np.delete(np.arange(28), 12)
-    sums = GroupSums(days, whole.numerators[days], whole.denominators[days])
+    total, days = moved(np.arange(28) / 2), np.delete(np.arange(28), 12)
+    sums = GroupSums(days, total.numerators[days], total.denominators[days])
     movement = present(golden(17, sums).movement(24))
     assert movement == pytest.approx((0.00050092448, 5.55), rel=5e-8)
 

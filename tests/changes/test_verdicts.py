@@ -316,9 +316,9 @@ def test_python_says_what_the_series_says() -> None:
     assert change.until == EPOCH + timedelta(days=20_534)
     assert changes(worse, "hit_rate", against=same).verdict == "worse"
     assert changes(same, "hit_rate").verdict == "no change seen"
-    whole = changes(worse, "hit_rate", until=EPOCH + timedelta(days=20_535))
-    assert whole.until == EPOCH + timedelta(days=20_535)
-    assert (whole.worse_days or 0) > (change.worse_days or 0)
+    total = changes(worse, "hit_rate", until=EPOCH + timedelta(days=20_535))
+    assert total.until == EPOCH + timedelta(days=20_535)
+    assert (total.worse_days or 0) > (change.worse_days or 0)
     many = changes(worse, "hit_rate", series=100)
     assert (many.worse_days or 0) < (change.worse_days or 0)
 

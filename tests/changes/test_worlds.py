@@ -92,9 +92,9 @@ def test_a_join_at_noon_says_what_the_joined_days_say(tmp_path: Path) -> None:
     json_lines(tmp_path / "clicks.ndjson", clicks)
     config = tmp_path / "streameval.toml"
     config.write_text(JOINED.format(folder=tmp_path))
-    whole = json_lines(tmp_path / "joined.ndjson", rows)
+    full_log = json_lines(tmp_path / "joined.ndjson", rows)
     (joined,) = report_rows("--config", config)
-    (alone,) = report_rows(whole, "-m", "ctr", *TIME)
+    (alone,) = report_rows(full_log, "-m", "ctr", *TIME)
     assert joined == alone
     assert joined["until"] == "2026-02-04"
     assert json.dumps(joined).count("NaN") == 0

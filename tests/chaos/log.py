@@ -116,13 +116,13 @@ class Writer:
         draw = self._random
         # Out of order by minutes, and sometimes a day late.
         late = draw.choices((0, 90, 900, 86_400), weights=(90, 8, 1.5, 0.5))[0] * draw.random()
-        shown = draw.sample(_ITEMS, 10)
+        recommended = draw.sample(_ITEMS, 10)
         event = {
             "id": f"event-{self._written - draw.choice((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 7, 400))}",
             "ts": START + self._written * self._step - late,
             "variant": draw.choice(("control", "treatment")),
             "country": draw.choice(("nl", "de", "fr")),
-            "recommendations": shown,
-            "interactions": draw.sample(shown, draw.choice((0, 0, 1, 2))),
+            "recommendations": recommended,
+            "interactions": draw.sample(recommended, draw.choice((0, 0, 1, 2))),
         }
         return json.dumps(event).encode()

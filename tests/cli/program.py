@@ -103,11 +103,11 @@ def write_file(path: Path, text: str) -> Path:
 @contextmanager
 def _standard_input(content: bytes) -> Iterator[None]:
     """Replace descriptor 0, because the program does not read `sys.stdin`."""
-    with TemporaryFile() as given:
-        given.write(content)
-        given.seek(0)
+    with TemporaryFile() as standard_input:
+        standard_input.write(content)
+        standard_input.seek(0)
         original = os.dup(0)
-        os.dup2(given.fileno(), 0)
+        os.dup2(standard_input.fileno(), 0)
         try:
             yield
         finally:
@@ -143,8 +143,12 @@ def _content(descriptor: int) -> str:
 
 def spawn(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the program to its end in a new process."""
-    with Path(os.devnull).open("rb") as given, TemporaryFile() as out, TemporaryFile() as err:
-        streams = [given.fileno(), out.fileno(), err.fileno()]
+    with (
+        Path(os.devnull).open("rb") as standard_input,
+        TemporaryFile() as out,
+        TemporaryFile() as err,
+    ):
+        streams = [standard_input.fileno(), out.fileno(), err.fileno()]
         process = start("streameval", *map(str, arguments), streams=streams)
         try:
             status = process.wait(PATIENCE)
@@ -158,7 +162,7 @@ def in_a_terminal(*arguments: str | Path, columns: int = 120, lines: int = 40) -
     """What the program writes on a terminal, without its colours."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": str(lines)}
-    shown = b""
+    output = b""
     with subprocess.Popen(
         command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
     ) as process:
@@ -166,10 +170,10 @@ def in_a_terminal(*arguments: str | Path, columns: int = 120, lines: int = 40) -
         # Linux ends the reading with an error when the last process has closed the other end.
         with suppress(OSError):
             while block := os.read(ours, 1 << 16):
-                shown += block
+                output += block
         assert process.wait(PATIENCE) == 0
     os.close(ours)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode())
 
 
 @contextmanager

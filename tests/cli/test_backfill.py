@@ -92,12 +92,12 @@ class BackfilledLog:
 
     def counted(self, name: str, *metrics: str, of: slice = slice(BEFORE), **options: Any) -> Path:
         """Rows of the events before the log, or of some of them, in two parquet files."""
-        given: dict[str, Any] = {"by": BY, "every": "1h", "intervals": Intervals(groups=64)}
-        given |= {"catalog": 1200} | options
+        inputs: dict[str, Any] = {"by": BY, "every": "1h", "intervals": Intervals(groups=64)}
+        inputs |= {"catalog": 1200} | options
         table = events(self.records[of])
         pieces = (table[:41], table[41:])
         rows = [
-            row for piece in pieces for row in partials([piece], *(metrics or METRICS), **given)
+            row for piece in pieces for row in partials([piece], *(metrics or METRICS), **inputs)
         ]
         path = self.folder / f"{name}.parquet"
         parquet.write_table(arrow_table(rows), path)
@@ -154,9 +154,9 @@ def test_a_repeated_or_overlapping_backfill_is_rejected(world: BackfilledLog) ->
     once = world.merged(world.backfill, into="once")
     assert once.returncode == 0
     for again in (world.backfill, world.counted("by-day", every="1d")):
-        said = world.merge_error(again, state=world.folder / "once")
-        assert "count twice" in said
-        assert "2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in said
+        message = world.merge_error(again, state=world.folder / "once")
+        assert "count twice" in message
+        assert "2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in message
     assert "count twice" in world.merge_error(world.backfill, world.backfill)
 
 
@@ -188,10 +188,10 @@ def test_backfills_of_other_times_are_merged_whatever_their_partitions(
         assert world.merged(half, into=state.name).returncode == 0
     states[1] = saved_as(world.folder / "renumbered", states[1], number=1)
     printed("state", "merge", *states, "--into", world.folder / "halves")
-    shown = json.loads(run("state", "export", world.folder / "halves").stdout)
+    document = json.loads(run("state", "export", world.folder / "halves").stdout)
     items = [
         row["count"]
-        for row in shown
+        for row in document
         if (row["metric"], row["window"], *row["labels"]) == ("ctr", "lifetime", "variant")
     ]
     assert sum(items) == LENGTH * (2 * (STOPPED - BEFORE) + 80)
@@ -239,8 +239,8 @@ def test_a_backfill_newer_than_the_log_is_rejected(world: BackfilledLog) -> None
     options: dict[str, Any] = {"by": BY, "every": "1m", "intervals": Intervals(groups=64)}
     rows = partials([newer], *METRICS, catalog=1200, **options)
     parquet.write_table(arrow_table(rows), path)
-    said = world.merge_error(path)
-    assert "the newest event of the state is from 2026-03-02T05:27:00Z" in said
+    message = world.merge_error(path)
+    assert "the newest event of the state is from 2026-03-02T05:27:00Z" in message
 
 
 def _later(record: str) -> str:

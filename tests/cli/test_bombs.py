@@ -55,8 +55,8 @@ def test_an_endless_line_is_refused_with_its_number(
     name, compress = form
     record = b'{"recommendations": ["a"], "interactions": ["a"]}\n'
     path = compressed(tmp_path / f"events.ndjson.{name}", compress, record)
-    told = refused("evaluate", path, "-m", "ctr")
-    assert told == (
+    message = refused("evaluate", path, "-m", "ctr")
+    assert message == (
         f"streameval: {path}: line 2 is longer than 67,108,864 bytes; write one record per line.\n"
     )
 
@@ -133,9 +133,9 @@ def test_a_list_of_a_frame_has_the_same_limit() -> None:
         (Columns(recommendations=shown, interactions=clicked), "recommendations"),
         (Columns(recommendations=clicked, interactions=shown), "interactions"),
     ):
-        with pytest.raises(InvalidEventError, match=rf"{name}\[1\] has 1,000,001 items") as told:
+        with pytest.raises(InvalidEventError, match=rf"{name}\[1\] has 1,000,001 items") as raised:
             accumulator.update_many(columns)
-        assert told.value.reason == f"too_many_{name}"
+        assert raised.value.reason == f"too_many_{name}"
     assert accumulator.lists == 0
 
 
@@ -143,12 +143,12 @@ def test_rows_of_one_user_are_a_list_of_the_same_limit(tmp_path: Path) -> None:
     user = pa.array(np.zeros(LONGEST_LIST + 1, np.int64))
     parquet.write_table(pa.table({"user": user, "item": user}), tmp_path / "shown.parquet")
     parquet.write_table(pa.table({"user": [0], "item": [0]}), tmp_path / "truth.parquet")
-    told = usage_error(
+    message = usage_error(
         "evaluate",
         *("--recommendations", tmp_path / "shown.parquet"),
         *("--truth", tmp_path / "truth.parquet", "-m", "ctr"),
     )
-    assert "recommendations[0] has 1,000,001 items, more than 1,000,000" in told
+    assert "recommendations[0] has 1,000,001 items, more than 1,000,000" in message
 
 
 def test_a_row_of_partials_is_no_bomb(tmp_path: Path) -> None:
@@ -171,5 +171,5 @@ def test_a_huge_field_of_popularity_is_refused_with_its_line(tmp_path: Path) -> 
         tmp_path / "streameval.toml",
         f'metrics = ["novelty"]\npopularity = {{ path = "{counts}" }}\n',
     )
-    told = usage_error("evaluate", log, "--config", config)
-    assert f"{counts}:2: field larger than field limit (131072); correct the line." in told
+    message = usage_error("evaluate", log, "--config", config)
+    assert f"{counts}:2: field larger than field limit (131072); correct the line." in message

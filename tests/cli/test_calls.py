@@ -99,10 +99,10 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
 
 
 def test_the_table_has_every_metric_with_its_summary() -> None:
-    shown = run("metrics").stdout
+    output = run("metrics").stdout
     for definition in catalogue().values():
-        assert definition.name in shown
-        assert definition.summary in shown
+        assert definition.name in output
+        assert definition.summary in output
 
 
 def test_one_metric_is_documented_in_full() -> None:
@@ -126,9 +126,9 @@ def test_json_has_every_metric_with_its_parameters() -> None:
 
 
 def test_a_metric_is_explained_under_its_convention() -> None:
-    shown = run("metrics", "recbole:gauc").stdout
+    output = run("metrics", "recbole:gauc").stdout
     for part in ("as in RecBole 0.2.1, recbole:gauc means:", "single = true", "reads:", "memory:"):
-        assert part in shown
+        assert part in output
     assert "recbole:gauc" in run("metrics", "gauc").stdout
     assert "also called: group_auc" in run("metrics", "gauc").stdout
 

@@ -67,9 +67,9 @@ compared = partial(from_json, "compare")
 
 def as_counted(record: Mapping[str, Any]) -> Event:
     """A record of these files, for an accumulator."""
-    shown, clicked = record["recommendations"], record["interactions"]
+    recommended, clicked = record["recommendations"], record["interactions"]
     return Event(
-        recommendations=shown,
+        recommendations=recommended,
         interactions=clicked,
         user=record.get("user"),
         ts=record["ts"] * 1_000_000,
@@ -142,8 +142,8 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
         pq.write_table(pa.Table.from_pylist(rows), path)
     arguments = (path, "-m", "ctr", "-m", "ndcg@3")
     comparison = compared(*arguments, "--by", "country", "--primary", "ctr")
-    whole = compared(*arguments, "--primary", "ctr")
-    assert comparison["comparisons"] == whole["comparisons"]
+    total = compared(*arguments, "--primary", "ctr")
+    assert comparison["comparisons"] == total["comparisons"]
     segments = {(row["segment"], row["metric"]): row for row in comparison["segments"]}
     assert {name for name, _ in segments} == {"de", "nl", "__missing__"}
     assert {row["among"] for (name, _), row in segments.items() if name in ("de", "nl")} == {4}
@@ -181,11 +181,11 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     call = (file_of(tmp_path, lift=0.5), "-m", "ctr", "--guardrail", "ctr=-0.05")
     row, *per_user = from_csv("compare", *call)
     assert [other["metric"] for other in per_user] == ["lists_per_user", "clicks_per_user"]
-    whole = compared(*call)["comparisons"][0]
-    assert float(row["lift_low"]) == whole["lift_low"]
+    total = compared(*call)["comparisons"][0]
+    assert float(row["lift_low"]) == total["lift_low"]
     assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
-    assert list(row) == [name for name in whole if name not in ("days", "daily", "weekly")]
-    assert whole["days"] == []
+    assert list(row) == [name for name in total if name not in ("days", "daily", "weekly")]
+    assert total["days"] == []
     anytime = compared(*call, "--method", "anytime")["comparisons"][0]
     assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])
 
@@ -296,8 +296,8 @@ def test_ids_that_never_match_are_reported(tmp_path: Path) -> None:
     record = {"recommendations": ["a", "b"], "interactions": ["A"]}
     arms = ("control", "treatment")
     rows = [record | {"variant": arms[at % 2], "user": at} for at in range(2_400)]
-    said = run("compare", json_lines(tmp_path / "events.ndjson", rows), "-m", "ctr").stderr
-    assert "variant=control: 1,200 lists with interactions and no hit" in said
+    message = run("compare", json_lines(tmp_path / "events.ndjson", rows), "-m", "ctr").stderr
+    assert "variant=control: 1,200 lists with interactions and no hit" in message
 
 
 def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> None:
@@ -308,16 +308,16 @@ def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> N
         'source = { type = "files", paths = ["events.ndjson"] }\n'
         '[experiment]\nprimary = ["ctr"]\n'
     )
-    given = (path, "--config", config)
-    plain = compared(*given)["comparisons"][0]
-    by_arm = compared(*given, "--label", "arm", "--control", "a")["comparisons"][0]
+    arguments = (path, "--config", config)
+    plain = compared(*arguments)["comparisons"][0]
+    by_arm = compared(*arguments, "--label", "arm", "--control", "a")["comparisons"][0]
     names = dict.fromkeys(("variant", "text", "sentence"))
     assert by_arm | names == plain | names
-    row, *_ = compared(*given, "-m", "ndcg@3", "--primary", "ndcg@3")["comparisons"]
+    row, *_ = compared(*arguments, "-m", "ndcg@3", "--primary", "ndcg@3")["comparisons"]
     assert (row["metric"], row["primary"]) == ("ndcg@3", True)
-    both = compared(*given, "-m", "ndcg@3")["comparisons"][:2]
+    both = compared(*arguments, "-m", "ndcg@3")["comparisons"][:2]
     assert [(row["metric"], row["primary"]) for row in both] == [("ndcg@3", False), ("ctr", True)]
-    evaluated = run("evaluate", *given, "-m", "ndcg@3", "--by", "arm", "--format", "csv")
+    evaluated = run("evaluate", *arguments, "-m", "ndcg@3", "--by", "arm", "--format", "csv")
     assert (evaluated.returncode, evaluated.stdout.count("\n")) == (0, 3), evaluated.stderr
 
 
@@ -359,21 +359,21 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
         "compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME, "--by", "country"
     )
     assert segments["segments"] == json.loads(lines.stdout)["segments"] != []
-    told = run("compare", state, "--by", "planet").stderr
-    assert "--by planet: neither a label nor a segment of the state: variant, country" in told
-    told = run("compare", state, "--label", "arm").stderr
-    assert "no such label in the state; its labels: variant, country" in told
-    told = run("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
-    assert "-m mrr: not in the state, which has ctr, ndcg@10" in told
-    told = run("compare", state, "-m", "value_per_list(cap=p99)").stderr
-    assert "cap = 'p99' is known only when all lists are; give a number" in told
-    told = usage_error("compare", state, "--time", "ts")
+    message = run("compare", state, "--by", "planet").stderr
+    assert "--by planet: neither a label nor a segment of the state: variant, country" in message
+    message = run("compare", state, "--label", "arm").stderr
+    assert "no such label in the state; its labels: variant, country" in message
+    message = run("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
+    assert "-m mrr: not in the state, which has ctr, ndcg@10" in message
+    message = run("compare", state, "-m", "value_per_list(cap=p99)").stderr
+    assert "cap = 'p99' is known only when all lists are; give a number" in message
+    message = usage_error("compare", state, "--time", "ts")
     counted = "is for events; those of a state are counted already."
-    assert told == f"streameval: --column {counted}\n"
+    assert message == f"streameval: --column {counted}\n"
     with pytest.raises(UsageError, match=rf"^delimiter= {counted}$"):
         compare(state, "ctr", delimiter=";")
     for events in (state, tmp_path / "events.ndjson"):
-        told = usage_error("compare", events, "--exclude", tmp_path / "events.ndjson")
-        assert told == "streameval: --exclude needs --truth.\n"
+        message = usage_error("compare", events, "--exclude", tmp_path / "events.ndjson")
+        assert message == "streameval: --exclude needs --truth.\n"
         with pytest.raises(UsageError, match=r"^exclude= needs truth=\.$"):
             compare(events, "ctr", exclude=[["a"]])

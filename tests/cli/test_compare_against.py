@@ -60,8 +60,8 @@ def compare_arguments(folder: Path, *others: str, scale: float = 1.0) -> list[An
 
 
 def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
-    shown = from_json("compare", *compare_arguments(tmp_path))
-    (comparison,) = shown["comparisons"]
+    document = from_json("compare", *compare_arguments(tmp_path))
+    (comparison,) = document["comparisons"]
     log = Accumulator(UNIFORM, "value_per_list", intervals=Intervals())
     log.update_many(
         event_of(
@@ -78,8 +78,8 @@ def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
         name: getattr(alone, name) for name in fields
     }
     assert (comparison["metric"], comparison["verdict"]) == (UNIFORM, "better")
-    assert shown["experiment"]["control"] == "value_per_list"
-    assert shown["checks"]["trouble"] == []
+    assert document["experiment"]["control"] == "value_per_list"
+    assert document["checks"]["trouble"] == []
 
 
 def test_every_format_says_the_verdict_and_that_it_is_an_estimate(tmp_path: Path) -> None:
@@ -108,9 +108,10 @@ def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
     policies = ("-m", UNIFORM, "--against", "value_per_list")
     saved = from_json("compare", state, *policies)
     assert saved == from_json("compare", *arguments, "--method", "anytime")
-    told = usage_error("compare", state, "-m", UNIFORM, "--against", "ips(target=uniform)")
+    message = usage_error("compare", state, "-m", UNIFORM, "--against", "ips(target=uniform)")
     assert (
-        "--against ips(target=uniform): not counted here; there are snips(target=uniform)" in told
+        "--against ips(target=uniform): not counted here; there are snips(target=uniform)"
+        in message
     )
 
 
@@ -136,8 +137,8 @@ def test_estimates_of_variants_carry_the_note_too(tmp_path: Path) -> None:
     log, config = log_of(tmp_path)
     arms = ("a", "b")
     json_lines(log, (event | {"arm": arms[number % 2]} for number, event in enumerate(rows())))
-    asked = ("compare", log, "--config", config, "--label", "arm", "--control", "a")
+    arguments = ("compare", log, "--config", config, "--label", "arm", "--control", "a")
     for form in ("table", "json", "html"):
         for metrics in (("-m", UNIFORM, "-m", "value_per_list"), ("-m", "value_per_list")):
-            shown = run(*asked, *metrics, "--format", form).stdout
-            assert (NOTE in " ".join(shown.split())) == (UNIFORM in metrics)
+            output = run(*arguments, *metrics, "--format", form).stdout
+            assert (NOTE in " ".join(output.split())) == (UNIFORM in metrics)

@@ -49,9 +49,9 @@ def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, *(letter(offset, topic=topic) for offset in (1, 2, 2)))
     config = _kafka(tmp_path, broker, topic)
-    shown = from_json("dlq", config)
-    (group,) = shown["reasons"]
-    assert shown["records"] == group["count"] == 2
+    document = from_json("dlq", config)
+    (group,) = document["reasons"]
+    assert document["records"] == group["count"] == 2
     assert (group["first_ms"], group["last_ms"]) == (1_700_000_000_001, 1_700_000_000_002)
     assert group["samples"][-1] == {
         "record": f"{topic}/0/2",
@@ -73,8 +73,8 @@ def test_show_says_which_letters_are_truncated(broker: Broker, tmp_path: Path) -
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
     assert done.stdout.count("truncated") == 1
     assert "truncated: 1 letter; their logs have the records." in done.stderr
-    shown = from_json("dlq", config)
-    (group,) = shown["reasons"]
+    document = from_json("dlq", config)
+    (group,) = document["reasons"]
     assert group["truncated"] == 1
     assert [(sample["size"], sample["truncated"]) for sample in group["samples"]] == [
         (8, False),

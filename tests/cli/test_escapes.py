@@ -117,8 +117,8 @@ def test_json_reads_back_equal(folder: Path) -> None:
 def test_csv_is_exact_for_programs_and_escaped_for_people(folder: Path) -> None:
     arguments = ("evaluate", folder / "events.ndjson", "-m", "ctr", "--by", "variant")
     assert {row["variant"] for row in from_csv(*arguments)} == {"control", HOSTILE}
-    shown = in_a_terminal(*arguments, "--format", "csv").split("\r\n")
-    rows_shown = [line for line in shown if line.startswith("ctr,")]
+    output = in_a_terminal(*arguments, "--format", "csv").split("\r\n")
+    rows_shown = [line for line in output if line.startswith("ctr,")]
     assert len(rows_shown) == 2
     is_plain("\n".join(rows_shown))
 
@@ -131,8 +131,8 @@ def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
     made = draft(7, Shard(name, "id", 0))
     header = msgspec.structs.replace(made.header, cluster=name, group=name)
     store.save([msgspec.structs.replace(made, header=header)])
-    shown = " ".join(printed("state", "show", tmp_path / "state").split())
-    assert [f"cluster {name}," in shown, f"group {name}" in shown, f"{name}[0]" in shown] == [
+    output = " ".join(printed("state", "show", tmp_path / "state").split())
+    assert [f"cluster {name}," in output, f"group {name}" in output, f"{name}[0]" in output] == [
         True
     ] * 3
 

@@ -105,15 +105,15 @@ def test_a_failing_metric_of_a_users_own_is_named_with_its_event(tmp_path: Path,
     done = run("evaluate", path, "-m", f"{__name__}:share_of_none")
     # The record is left out, as by the daemon; no other one is left here.
     assert done.returncode == 1
-    said = done.stderr
-    assert "ZeroDivisionError: division by zero" in said
-    assert f"Correct share_of_none in {__name__}" in said
-    assert "Report" not in said
+    message = done.stderr
+    assert "ZeroDivisionError: division by zero" in message
+    assert f"Correct share_of_none in {__name__}" in message
+    assert "Report" not in message
     if form == "csv":
-        assert '{"recommendations":[],"interactions":["clicked"]' in said
-        assert "events.csv, row 1: " in said
-    said = usage_error("evaluate", path, "-m", f"{__name__}:sum_of_none")
-    assert f"metric '{__name__}:sum_of_none' failed (ZeroDivisionError: " in said
+        assert '{"recommendations":[],"interactions":["clicked"]' in message
+        assert "events.csv, row 1: " in message
+    message = usage_error("evaluate", path, "-m", f"{__name__}:sum_of_none")
+    assert f"metric '{__name__}:sum_of_none' failed (ZeroDivisionError: " in message
 
 
 @metric(bounds=(0, 1), source="this test")

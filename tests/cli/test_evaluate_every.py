@@ -109,8 +109,8 @@ def test_every_format_has_spans(tmp_path: Path) -> None:
     for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s"), pa.timestamp("us", "+02:00")):
         table = _parquet(tmp_path / "events.parquet", pa.array(moments, kind))
         assert readings(table, *hourly) == expected
-    whole = _parquet(tmp_path / "whole.pq", pa.array(seconds, pa.int32()))
-    assert readings(whole, *hourly, "--time-unit", "s") == expected
+    full_log = _parquet(tmp_path / "whole.pq", pa.array(seconds, pa.int32()))
+    assert readings(full_log, *hourly, "--time-unit", "s") == expected
 
 
 def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:
         (pa.array([0, 1, 1 << 62, 0], pa.timestamp("us")), "row 3, column 'at': not in the years"),
     ):
         table = _parquet(tmp_path / "events.parquet", times)
-        said = usage_error("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
-        assert sentence in said
+        message = usage_error("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
+        assert sentence in message
 
 
 WITH_INTERVALS = """

@@ -121,8 +121,8 @@ def test_an_error_names_the_file_and_the_row(tmp_path: Path) -> None:
     damaged = tmp_path / "bad.ndjson.gz"
     damaged.write_bytes(gzip.compress(json_lines(tmp_path / "a.ndjson", rows).read_bytes())[:-20])
     for processes in ("1", "2"):
-        said = usage_error("evaluate", good, bad, "-m", "mrr", "--processes", processes)
-        assert "bad.pq: row 17: position 0; positions are whole numbers" in said
+        message = usage_error("evaluate", good, bad, "-m", "mrr", "--processes", processes)
+        assert "bad.pq: row 17: position 0; positions are whole numbers" in message
         lines = (tmp_path / "a.ndjson", damaged)
         done = run("evaluate", *lines, "-m", "hits", "--processes", processes)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -231,5 +231,5 @@ def test_no_worker_process_outlives_its_parent(counting: subprocess.Popen[bytes]
 
 def test_a_terminal_shows_the_rate_and_the_remaining_time(tmp_path: Path) -> None:
     paths = [parquet(tmp_path / f"{n}.pq", events(40, n)) for n in range(2)]
-    shown = in_a_terminal("evaluate", *paths, "-m", "mrr")
-    assert re.search(r"80 events +[\d,]+/s +\d:\d\d:\d\d", shown), shown
+    output = in_a_terminal("evaluate", *paths, "-m", "mrr")
+    assert re.search(r"80 events +[\d,]+/s +\d:\d\d:\d\d", output), output

@@ -114,8 +114,8 @@ def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
     lists = pa.table({"recommendations": [[5]], "interactions": [[6]]})
     pq.write_table(lists, tmp_path / "lists.parquet")
     (tmp_path / "items.txt").write_text("5\nsix\n")
-    for given in (both, [tmp_path / "lists.parquet"]):
-        done = run("evaluate", *given, *options)
+    for inputs in (both, [tmp_path / "lists.parquet"]):
+        done = run("evaluate", *inputs, *options)
         assert done.returncode == 2
         assert "items.txt: invalid literal for int() with base 10: 'six'; give" in done.stderr
 
@@ -123,8 +123,8 @@ def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
 def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None:
     (tmp_path / "results.gz").write_bytes(gzip.compress(RUN.encode()))
     both, metrics = written(tmp_path, RUN, QRELS, ""), metric_options(["map", "mrr", "hits"])
-    for given in (both, [both[0], tmp_path / "results.gz", *both[2:]]):
-        assert results_of(*given, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
+    for inputs in (both, [both[0], tmp_path / "results.gz", *both[2:]]):
+        assert results_of(*inputs, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
     by_arrival = results_of(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
     said = "2 topics are in only one file and are left out, as in trec_eval."
@@ -170,5 +170,5 @@ def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     ).evaluate(ranking)
     for name, (read, _) in zip(names, ours.values(), strict=True):
         values = [measures[name] for measures in theirs.values()]
-        whole = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
-        assert read == pytest.approx(whole, rel=1e-12), name
+        total = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
+        assert read == pytest.approx(total, rel=1e-12), name

@@ -80,9 +80,9 @@ def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
         for number in ("1", "2")
     }
     (output,) = outputs
-    shown = json.loads(output)
-    assert {tuple(row["labels"]) for row in shown} == {("variant",), ("variant", "country")}
-    assert {row["window"] for row in shown} == {"5m", "1h", "lifetime"}
+    document = json.loads(output)
+    assert {tuple(row["labels"]) for row in document} == {("variant",), ("variant", "country")}
+    assert {row["window"] for row in document} == {"5m", "1h", "lifetime"}
 
 
 def read_all(path: Path) -> None:

@@ -108,8 +108,8 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     assert at(samples, "gap_at_most", by="country", metric="ndcg@2", variant="new") == 0.1
     state = tmp_path / "state"
     assert _json(state, *ASKED) == _json(path, *ASKED, "--method", "anytime")
-    told = run("gaps", state, "--by", "contry").stderr
-    assert "--by contry: neither a label nor a segment of the state: variant, country" in told
+    message = run("gaps", state, "--by", "contry").stderr
+    assert "--by contry: neither a label nor a segment of the state: variant, country" in message
 
 
 def test_a_metric_that_is_no_mean_is_left_out(tmp_path: Path) -> None:

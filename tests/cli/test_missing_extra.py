@@ -31,10 +31,10 @@ class FromElsewhere:
 @pytest.mark.parametrize("name", ["events.parquet", "events.csv"])
 def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("recommendations,interactions\na,a\n")
-    said = usage_error("evaluate", tmp_path / name, "-m", "mrr")
-    assert "(import of pyarrow halted; None in sys.modules)" in said
+    message = usage_error("evaluate", tmp_path / name, "-m", "mrr")
+    assert "(import of pyarrow halted; None in sys.modules)" in message
     # What the package asks for can be had wherever the package itself is from.
-    assert "pip install 'pyarrow" in said
+    assert "pip install 'pyarrow" in message
 
 
 def test_json_lines_need_no_extra(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
         'event = { format = "avro" }\nregistry = { url = "http://127.0.0.1:1" }\n'
     )
-    said = usage_error("check", config)
-    assert "format = 'avro' needs the extra 'schemas'" in said
-    assert "'confluent-kafka[avro,schemaregistry]" in said
+    message = usage_error("check", config)
+    assert "format = 'avro' needs the extra 'schemas'" in message
+    assert "'confluent-kafka[avro,schemaregistry]" in message
 
 
 @pytest.mark.parametrize("command", [("state", "show", "s3://bucket/state"), ("check",)])
@@ -80,6 +80,6 @@ def test_a_state_in_a_bucket_names_the_extra(
     config.write_text(
         'metrics = ["ctr"]\nsource = { type = "simulator" }\nstate.path = "s3://bucket/state"\n'
     )
-    said = usage_error(*command, *([config] if command == ("check",) else []))
-    assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
-    assert "pip install 'obstore" in said
+    message = usage_error(*command, *([config] if command == ("check",) else []))
+    assert "a state at s3://bucket/state needs the extra 'objectstore'" in message
+    assert "pip install 'obstore" in message

@@ -17,12 +17,12 @@ def test_there_is_a_line_a_minute(
 ) -> None:
     clock = ManualClock()
     lines = MinuteLines(total, clock)
-    said = []
+    messages = []
     for number in range(5):
         clock.seconds = 45.0 * number
         lines(10_000_000 * number, number)
-        said.append(capsys.readouterr().err)
-    assert [bool(text) for text in said] == [False, False, True, False, True]
+        messages.append(capsys.readouterr().err)
+    assert [bool(text) for text in messages] == [False, False, True, False, True]
     lines(0, 0)
     assert capsys.readouterr().err == ""
     clock.seconds += 60.0

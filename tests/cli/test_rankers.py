@@ -41,14 +41,14 @@ def rows() -> list[dict[str, Any]]:
     draw = random.Random(5)
     made = []
     for number in range(4_000):
-        shown = draw.sample("abcdefgh", 2)
+        recommended = draw.sample("abcdefgh", 2)
         made.append(
             {
                 "user": f"u{number % 2_000}",
                 "half": number % 2,
-                "recommendations": shown,
-                "interactions": [item for item in shown if draw.random() < 0.4],
-                "rankings": {"challenger": [shown[draw.randrange(2)], "z"]},
+                "recommendations": recommended,
+                "interactions": [item for item in recommended if draw.random() < 0.4],
+                "rankings": {"challenger": [recommended[draw.randrange(2)], "z"]},
             }
         )
     return made
@@ -84,30 +84,30 @@ def test_evaluate_has_a_column_for_each_ranker_and_the_overlap(log: Path) -> Non
 def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
     log: Path, tmp_path: Path
 ) -> None:
-    asked = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--primary", "ctr"]
-    shown = run("compare", fanned(tmp_path), *asked, "--same-users", "--fail-on", "worse")
-    assert shown.returncode == 1, "of shown variants, half the clicks are worse"
-    table = run("compare", log, *COLUMN, *asked, "--fail-on", "worse")
+    arguments = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--primary", "ctr"]
+    output = run("compare", fanned(tmp_path), *arguments, "--same-users", "--fail-on", "worse")
+    assert output.returncode == 1, "of shown variants, half the clicks are worse"
+    table = run("compare", log, *COLUMN, *arguments, "--fail-on", "worse")
     assert (table.returncode, f"challenger: {SENTENCE}" in table.stdout) == (0, True), table
-    document = from_json("compare", log, *COLUMN, *asked)
+    document = from_json("compare", log, *COLUMN, *arguments)
     row = document["comparisons"][0]
     assert (row["metric"], row["verdict"], row["lift"]) == ("ctr", "do not trust", None)
     assert (row["sentence"], row["overlap"]) == (f"B{SENTENCE[1:]}; see ips.", 0.5)
-    first, *_ = from_csv("compare", log, *COLUMN, *asked)
+    first, *_ = from_csv("compare", log, *COLUMN, *arguments)
     assert (first["verdict"], first["text"]) == ("do not trust", f"challenger: {SENTENCE}")
-    html = run("compare", log, *COLUMN, *asked, "--format", "html").stdout
+    html = run("compare", log, *COLUMN, *arguments, "--format", "html").stdout
     assert SENTENCE in " ".join(html.split())
 
 
 def test_a_gap_between_rankers_leaves_out_what_was_not_shown(log: Path) -> None:
-    told = run("gaps", log, *COLUMN, "-m", "ctr", "--by", "ranker").stdout
-    assert f"B{SENTENCE[1:]}; see ips." in told
-    assert "fewer than two values can be compared" in told
+    output = run("gaps", log, *COLUMN, "-m", "ctr", "--by", "ranker").stdout
+    assert f"B{SENTENCE[1:]}; see ips." in output
+    assert "fewer than two values can be compared" in output
 
 
 def test_segments_and_plans_are_of_the_lists_that_were_shown(log: Path) -> None:
-    asked = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--by", "half", *COLUMN]
-    segments = from_json("compare", log, *asked)["segments"]
+    arguments = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--by", "half", *COLUMN]
+    segments = from_json("compare", log, *arguments)["segments"]
     assert {row["verdict"] for row in segments} == {"do not trust"}
     plan = run("plan", log, "-m", "ctr", *COLUMN)
     assert "overlap" not in plan.stdout + plan.stderr
@@ -184,6 +184,8 @@ def test_backfills_are_split_by_ranker_and_exports_say_what_evaluate_says(tmp_pa
     parquet.write_table(arrow_table(counted), tmp_path / "before.parquet")
     options = ("--backfill", tmp_path / "before.parquet", "--into", tmp_path / "joined")
     printed("state", "merge", tmp_path / "state", *options)
-    whole = json_lines(tmp_path / "whole.ndjson", made)
-    evaluated = run("evaluate", whole, "--config", tmp_path / "streameval.toml", "--format", "json")
+    full_log = json_lines(tmp_path / "whole.ndjson", made)
+    evaluated = run(
+        "evaluate", full_log, "--config", tmp_path / "streameval.toml", "--format", "json"
+    )
     assert run("state", "export", tmp_path / "joined").stdout == evaluated.stdout

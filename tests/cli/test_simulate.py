@@ -38,8 +38,8 @@ def _written(folder: Path) -> dict[str, bytes]:
 
 def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
     for name, seed in (("first", "4"), ("again", "4"), ("other", "5")):
-        asked = ["--streams", str(tmp_path / name), "--seed", seed, "--events", "60"]
-        assert status(["simulate", *asked]) == 0
+        arguments = ["--streams", str(tmp_path / name), "--seed", seed, "--events", "60"]
+        assert status(["simulate", *arguments]) == 0
     first, again, other = (_written(tmp_path / name) for name in ("first", "again", "other"))
     assert set(first) == _FILES
     assert first == again
@@ -80,8 +80,8 @@ def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[st
 
 def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "streameval.toml").write_text("mine")
-    said = usage_error("simulate", "--streams", tmp_path)
-    assert f"{tmp_path}: streameval.toml exists already; name another folder" in said
+    message = usage_error("simulate", "--streams", tmp_path)
+    assert f"{tmp_path}: streameval.toml exists already; name another folder" in message
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 
@@ -141,8 +141,8 @@ def test_the_demo_serves_values_until_ctrl_c() -> None:
 
 def test_the_demo_fits_a_small_terminal_with_its_links_first() -> None:
     call = ("demo", "--seconds", "3", "--listen", "127.0.0.1:0", "--events-per-second", "2000")
-    shown = in_a_terminal(*call, columns=80, lines=24)
-    last = shown.rpartition("page  ")[2]
+    output = in_a_terminal(*call, columns=80, lines=24)
+    last = output.rpartition("page  ")[2]
     lines = last.strip().splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80

@@ -47,10 +47,10 @@ def aged(path: Path) -> None:
 
 
 def test_show_is_a_table_for_people(state: Path) -> None:
-    shown = printed("state", "show", state)
+    output = printed("state", "show", state)
     texts = ("cluster c1, group g1", "shop.events[3]", "4,230", "4,229", "data/day 1.ndjson[0]")
     also = ("1970-01-01T00:07:00Z", 'pane = "1m"')
-    assert [text for text in (*texts, *also) if text not in shown] == []
+    assert [text for text in (*texts, *also) if text not in output] == []
 
 
 def test_show_is_json_for_programs(state: Path) -> None:

@@ -52,9 +52,9 @@ def read(columns: Any, metric: str = "recall@3") -> float:
 def test_series_of_other_users_are_paired_by_position_with_a_warning() -> None:
     users, others = Index("u1", "u2"), Index("u2", "u3")
     accumulator = Accumulator("recall@3")
-    with pytest.warns(SuspiciousEventsWarning, match="different indexes") as said:
+    with pytest.warns(SuspiciousEventsWarning, match="different indexes") as caught:
         accumulator.update_many(Series([[1, 2], [3]], users), Series([[3], [9]], others))
-    assert said[0].filename == __file__
+    assert caught[0].filename == __file__
     assert accumulator.read("recall@3").value == 0.0
     accumulator.update_many(Series([[1, 2], [3]], users), Series([[1], [3]], Index("u1", "u2")))
     assert accumulator.read("recall@3").value == 0.5
@@ -67,9 +67,9 @@ def test_times_in_another_unit_are_warned_of_whatever_brings_them() -> None:
     ):
         accumulator.update([1], [1], ts=seconds)
     many = Columns(recommendations=[[1]], interactions=[[1]], times=[seconds * 1_000])
-    with pytest.warns(SuspiciousEventsWarning, match="if these are milliseconds") as said:
+    with pytest.warns(SuspiciousEventsWarning, match="if these are milliseconds") as caught:
         accumulator.update_many(many)
-    assert said[0].filename == __file__
+    assert caught[0].filename == __file__
     accumulator.update([1], [1], ts=seconds * 1_000_000)
     accumulator.update([1], [1], ts=60_000_000)
     assert accumulator.read("recall@3").lists == 4
@@ -140,10 +140,10 @@ def test_a_null_row_of_an_optional_column_is_like_none() -> None:
     clicks, numbers = [["b"], ["a"], []], [[2, 1], None, None]
     table = {"recommendations": pa.array(rows), "interactions": pa.array(clicks)}
     for kind in (pa.list_(pa.int64()), pa.large_list(pa.float64())):
-        for given in (pa.array(numbers, kind), pa.chunked_array([pa.array(numbers, kind)])):
+        for inputs in (pa.array(numbers, kind), pa.chunked_array([pa.array(numbers, kind)])):
             counted, expected = (Accumulator("mrr", "ndcg", "roc_auc") for _ in range(2))
             positions = pa.array(numbers, pa.list_(pa.int64()))
-            counted.update_many(pa.table(table | {"positions": positions, "scores": given}))
+            counted.update_many(pa.table(table | {"positions": positions, "scores": inputs}))
             for ranked, acted, beside in zip(rows, clicks, numbers, strict=True):
                 expected.update(ranked, acted, positions=beside, scores=beside)
             assert counted.state_dict() == expected.state_dict()

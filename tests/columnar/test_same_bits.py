@@ -77,12 +77,12 @@ def test_unsigned_ids_beyond_63_bits_are_kept() -> None:
 
 @pytest.mark.parametrize("numbers", [[[1, 0.5], [0.25, 1]], [[0, 1], [0.5, 0.5]]])
 def test_whole_numbers_may_stand_beside_others_in_a_list(numbers: list[list[float]]) -> None:
-    whole, floats = (Accumulator("ndcg@2", "log_loss") for _ in range(2))
+    total, floats = (Accumulator("ndcg@2", "log_loss") for _ in range(2))
     lists: dict[str, Any] = {"recommendations": [["a", "b"]] * 2, "interactions": [["a", "b"]] * 2}
-    whole.update_many(Columns(**lists, gains=numbers, scores=numbers))
+    total.update_many(Columns(**lists, gains=numbers, scores=numbers))
     arrays = [np.array(row, np.float64) for row in numbers]
     floats.update_many(Columns(**lists, gains=arrays, scores=arrays))
-    assert bits(whole) == bits(floats)
+    assert bits(total) == bits(floats)
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_gains_and_types_are_those_of_events(ids: type[str | int], how: Combine)
     names = ("recommendations", "interactions", "gains", "typed")
     columns = map(list, zip(*rows, strict=True))
     table = pa.table(dict(zip(names, columns, strict=True)))
-    given = Columns(**{name: table[name] for name in names}, combine=how)
+    inputs = Columns(**{name: table[name] for name in names}, combine=how)
     compact = "recall(repeats=every)@3"
     metrics = ("value_per_list@3", "ndcg(gain=exp2)@3", "value_per_list(type=buy)@2", compact)
     one, many, parts = (Accumulator(*metrics) for _ in range(3))
     one.update_many(events)
-    many.update_many(given)
+    many.update_many(inputs)
     for start in range(0, 300, 70):
         part = {name: table[name].slice(start, 70) for name in names}
         parts.update_many(Columns(**part, combine=how))
     assert one.read("value_per_list(type=buy)@2").value > 0
     assert bits(one) == bits(many) == bits(parts)
-    assert sum(isinstance(of, dict) for of in read_columns(given).interactions) > 90
+    assert sum(isinstance(of, dict) for of in read_columns(inputs).interactions) > 90

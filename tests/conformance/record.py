@@ -89,13 +89,13 @@ def _user(
 ) -> Mapping[str, Any]:
     items = range(1, ITEMS + 1)
     length = draw.randint(*lengths)
-    shown = draw.sample(items, length) if distinct else draw.choices(items[:9], k=length)
+    recommended = draw.sample(items, length) if distinct else draw.choices(items[:9], k=length)
     # Half of the truth is drawn from what is shown, so that there are hits to count.
-    near = draw.sample(sorted(set(shown)), len(set(shown)) // 2)
+    near = draw.sample(sorted(set(recommended)), len(set(recommended)) // 2)
     pool = near + [item for item in draw.sample(items, ITEMS) if item not in near]
     relevant = pool[: draw.randint(*wanted)]
     return {
-        "recommendations": shown,
+        "recommendations": recommended,
         "relevant": relevant,
         "relevance": [[item, draw.randint(*ratings)] for item in relevant],
     }
@@ -103,8 +103,8 @@ def _user(
 
 def _scored(user: Mapping[str, Any]) -> list[tuple[int, float]]:
     """Items with falling scores, all of them above 0."""
-    shown = user["recommendations"]
-    return [(item, 1.0 - index / 64) for index, item in enumerate(shown)]
+    recommended = user["recommendations"]
+    return [(item, 1.0 - index / 64) for index, item in enumerate(recommended)]
 
 
 def _row(
@@ -151,8 +151,8 @@ def _replay(users_of: Mapping[str, Users]) -> Iterator[Row]:
         train.setdefault(user, []).append(item)
     for case in ("empty_lists", "repeats"):
         recs = {user["user"]: _scored(user) for user in users_of[case]}
-        given = recs, train
-        yield _replay_row(metrics, "Novelty", case, users_of[case], given, context={"log": log})
+        inputs = recs, train
+        yield _replay_row(metrics, "Novelty", case, users_of[case], inputs, context={"log": log})
     for case, users in shown.items():
         recs = {user["user"]: _scored(user) for user in users}
         context = {"log": log, "log_items": sorted({item for _, item in log})}
@@ -256,7 +256,7 @@ def _lenskit_analysis(users: Users, metric: Any) -> Any:
 def _rectools(users_of: Mapping[str, Users]) -> Iterator[Row]:
     metrics = import_module("rectools.metrics")
     frame = import_module("pandas").DataFrame
-    asked: dict[str, tuple[str, dict[str, Any]]] = {
+    requested: dict[str, tuple[str, dict[str, Any]]] = {
         **{name: (name, {}) for name in ("Precision", "Recall", "HitRate", "F1Beta", "MCC")},
         **{name: (name, {}) for name in ("MAP", "NDCG", "MRR")},
         "Recall(denominator=ideal)": ("Precision", {"r_precision": True}),
@@ -268,25 +268,27 @@ def _rectools(users_of: Mapping[str, Users]) -> Iterator[Row]:
         "PartialAUC(short=skip)": ("PartialAUC", {"insufficient_handling": "exclude"}),
     }
     for case, users in users_of.items():
-        shown = [(u["user"], i, r) for u in users for r, i in enumerate(u["recommendations"], 1)]
+        recommended = [
+            (u["user"], i, r) for u in users for r, i in enumerate(u["recommendations"], 1)
+        ]
         interactions = [(user["user"], item) for user in users for item in user["relevant"]]
-        reco = frame(shown, columns=["user_id", "item_id", "rank"])
+        reco = frame(recommended, columns=["user_id", "item_id", "rank"])
         truth = frame(interactions, columns=["user_id", "item_id"])
-        for (text, (name, options)), items in product(asked.items(), (ITEMS, 12)):
+        for (text, (name, options)), items in product(requested.items(), (ITEMS, 12)):
             if name != "MCC" and items < ITEMS:
                 continue
             catalog = list(range(1, items + 1))
-            given = {"catalog": catalog} if name == "MCC" else {}
+            inputs = {"catalog": catalog} if name == "MCC" else {}
             at = {}
             for k in CUTOFFS:
                 per_user = getattr(metrics, name)(k=k, **options).calc_per_user(
-                    reco, truth, **given
+                    reco, truth, **inputs
                 )
                 at[k] = (
                     float(per_user.mean()),
                     {user: per_user.get(user) for user in per_user.index},
                 )
-            context = {"context": {"catalog": catalog}} if given else {}
+            context = {"context": {"catalog": catalog}} if inputs else {}
             yield _row(text, case, users, at, **context)
 
 
@@ -349,8 +351,8 @@ def _torchmetrics(users_of: Mapping[str, Users]) -> Iterator[Row]:
 
 
 def _among_shown(user: Mapping[str, Any]) -> Mapping[str, Any]:
-    shown = user["recommendations"]
-    relevance = [pair for pair in user["relevance"] if pair[0] in shown]
+    recommended = user["recommendations"]
+    relevance = [pair for pair in user["relevance"] if pair[0] in recommended]
     return {**user, "relevance": relevance, "relevant": [item for item, _ in relevance]}
 
 
@@ -371,8 +373,8 @@ def _recbole(_: Mapping[str, Users]) -> Iterator[Row]:
     struct = import_module("recbole.evaluator.collector").DataStruct
     counts = Counter(item for _, item in _log())
     names = ("ItemCoverage", "GiniIndex", "ShannonEntropy", "AveragePopularity", "TailPercentage")
-    asked: list[tuple[str, str, float | None]] = [(name, name.lower(), None) for name in names]
-    asked += [("TailPercentage", f"tailpercentage(tail={tail})", tail) for tail in (0.5, 3)]
+    requested: list[tuple[str, str, float | None]] = [(name, name.lower(), None) for name in names]
+    requested += [("TailPercentage", f"tailpercentage(tail={tail})", tail) for tail in (0.5, 3)]
     for seed, users in ((11, 20), (12, 200)):
         case = f"{users}_full_lists"
         lists = _users(seed, users, lengths=(10, 10), wanted=(0, 0))
@@ -385,7 +387,7 @@ def _recbole(_: Mapping[str, Users]) -> Iterator[Row]:
             "catalog": list(range(1, ITEMS + 1)),
             "popularity": sorted(map(list, counts.items())),
         }
-        for name, text, tail in asked:
+        for name, text, tail in requested:
             config = {"topk": list(CUTOFFS), "metric_decimal_place": 15, "tail_ratio": tail}
             results = getattr(metrics, name)(config).calculate_metric(data)
             at: At = {k: (float(results[f"{name.lower()}@{k}"]), {}) for k in CUTOFFS}
@@ -397,7 +399,7 @@ def _trec(users_of: Mapping[str, Users]) -> Iterator[Row]:
     trec = import_module("pytrec_eval")
     cut = {"P": "P", "recall": "recall", "map_cut": "map_cut", "ndcg_cut": "ndcg_cut"}
     cut["success"] = "success"
-    whole = ("map", "gm_map", "Rprec", "bpref", "recip_rank", "ndcg")
+    total = ("map", "gm_map", "Rprec", "bpref", "recip_rank", "ndcg")
     others = ("set_P", "set_recall", "set_F", "num_ret", "num_rel", "num_rel_ret")
     for case, users in users_of.items():
         if case in ("repeats", "empty_lists"):
@@ -408,7 +410,7 @@ def _trec(users_of: Mapping[str, Users]) -> Iterator[Row]:
         }
         shown = {str(u["user"]): {str(i): s for i, s in _scored(u)} for u in users}
         ks = ",".join(map(str, CUTOFFS))
-        measures = {f"{name}.{ks}" for name in cut} | {*whole, *others, "iprec_at_recall"}
+        measures = {f"{name}.{ks}" for name in cut} | {*total, *others, "iprec_at_recall"}
         by_user = trec.RelevanceEvaluator(truth, measures).evaluate(shown)
         by_name = {
             name: {int(u): of[name] for u, of in by_user.items()}
@@ -417,7 +419,7 @@ def _trec(users_of: Mapping[str, Users]) -> Iterator[Row]:
         for name in cut:
             at = {k: _trec_value(trec, f"{name}_{k}", by_name) for k in CUTOFFS}
             yield _row(name, case, users, at)
-        for name in (*whole, *others, *(name for name in by_name if "iprec" in name)):
+        for name in (*total, *others, *(name for name in by_name if "iprec" in name)):
             mean, per_user = _trec_value(trec, name, by_name)
             # The geometric mean is of logarithms; a user's own value is recorded as such.
             yield _row(name, case, users, {None: (mean, {} if name == "gm_map" else per_user)})

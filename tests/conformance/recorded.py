@@ -191,7 +191,7 @@ def _tolerance(of_file: Recorded, of_case: Recorded) -> Tolerance:
 def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Tolerance) -> Case:
     """A case, from a row that has users: claims of all of them together, and of each alone."""
     answer, params, expected = ANSWERS[system, metric], row["params"], row["expected"]
-    given, text = answer.inputs(row), answer.text(params, row["params"].get("k"))
+    inputs, text = answer.inputs(row), answer.text(params, row["params"].get("k"))
     versions = [(key, answer.in_convention(name)) for key, name in VARIANTS.items() if key in row]
     claims: list[Claim] = []
     by_user: dict[int, list[Claim]] = {}
@@ -204,16 +204,16 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
             for index, (value, error) in enumerate(of_each):
                 claim = Claim(version.text(params, k), number(value), error is not None)
                 by_user.setdefault(index, []).append(claim)
-    parts = [Part(given.events, claims)]
+    parts = [Part(inputs.events, claims)]
     if "mean_over_users_without_error" in expected:
-        pairs = zip(given.events, expected["per_user_errors"], strict=True)
+        pairs = zip(inputs.events, expected["per_user_errors"], strict=True)
         mean = Claim(text, number(expected["mean_over_users_without_error"]))
         parts.append(Part([event for event, error in pairs if error is None], [mean]))
-    alone = [Part([given.events[index]], of_user) for index, of_user in by_user.items()]
+    alone = [Part([inputs.events[index]], of_user) for index, of_user in by_user.items()]
     unrounded = expected.get("per_user_unrounded_float64")
     if unrounded and answer.unrounded:
         exact = Claim(answer.unrounded.text(params, params["k"]))
         pairs = zip(answer.unrounded.inputs(row).events, unrounded, strict=True)
         alone += [Part([event], [replace(exact, value=value)]) for event, value in pairs]
     weights = expected.get("weights", ())
-    return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
+    return Case(name, system, metric, inputs.once, tolerance, parts, alone, weights)

@@ -79,9 +79,9 @@ def test_gains_count_in_full_in_the_rank_biased_precision_of_ranx() -> None:
 
 
 def test_an_item_that_a_list_repeats_is_interacted_with_as_often_in_rectools() -> None:
-    shown = ["a", "x", "a", "b", "a"]
-    assert value("rectools:Recall@3", shown, ["a", "b"]) == 2 / 4
-    assert value("rectools:Precision@5", shown, ["a", "b"]) == 4 / 5
+    recommended = ["a", "x", "a", "b", "a"]
+    assert value("rectools:Recall@3", recommended, ["a", "b"]) == 2 / 4
+    assert value("rectools:Precision@5", recommended, ["a", "b"]) == 4 / 5
 
 
 def test_repeats_count_alike_for_lists_and_for_columns() -> None:

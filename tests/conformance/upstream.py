@@ -21,10 +21,10 @@ def as_users(system: str, metric: str, row: Recorded) -> Recorded:
 
 def _many(given: Recorded) -> dict[str, Any]:
     """Lists of all users beside their truths; a list without a truth is as good as an empty one."""
-    shown, relevant = given["recommendations"], given.get("relevant", [])
+    recommended, relevant = given["recommendations"], given.get("relevant", [])
     if not relevant:
-        return {"users": [{"recommendations": items} for items in shown]}
-    pairs = list(zip_longest(shown, relevant))[: len(shown)]
+        return {"users": [{"recommendations": items} for items in recommended]}
+    pairs = list(zip_longest(recommended, relevant))[: len(recommended)]
     users = [
         {"recommendations": items if truth is not None else [], "relevant": truth}
         for items, truth in pairs
@@ -41,34 +41,34 @@ def _one(given: Recorded) -> dict[str, Any]:
 
 
 def _of_julia(metric: str, row: Recorded) -> dict[str, Any]:
-    given = row["input"]
-    if "relevances" in given:
-        return {"users": [{"scores": given["relevances"]}]}
-    return _many(given) if metric.startswith("Mean") else _one(given)
+    inputs = row["input"]
+    if "relevances" in inputs:
+        return {"users": [{"scores": inputs["relevances"]}]}
+    return _many(inputs) if metric.startswith("Mean") else _one(inputs)
 
 
 def _of_lenskit(metric: str, row: Recorded) -> dict[str, Any]:
-    given = row["input"]
-    if metric != "dcg" or "scores" not in given:
-        return _one(given)
-    items = range(len(given["scores"]))
-    relevance = list(enumerate(given["scores"]))
+    inputs = row["input"]
+    if metric != "dcg" or "scores" not in inputs:
+        return _one(inputs)
+    items = range(len(inputs["scores"]))
+    relevance = list(enumerate(inputs["scores"]))
     return {"users": [{"recommendations": items, "relevance": relevance}]}
 
 
 def _of_recbole(_: str, row: Recorded) -> dict[str, Any]:
-    given, expected = row["input"], row["expected"]
-    if "trues" in given:
-        return dict(given)
-    if "pos_index" in given:
+    inputs, expected = row["input"], row["expected"]
+    if "trues" in inputs:
+        return dict(inputs)
+    if "pos_index" in inputs:
         users = [
-            _with_hits(*user) for user in zip(given["pos_index"], given["pos_len"], strict=True)
+            _with_hits(*user) for user in zip(inputs["pos_index"], inputs["pos_len"], strict=True)
         ]
         return {"users": users, "expected": {"by_k": _columns(expected["matrix"])}}
-    if "pos_rank_sum" in given:
-        columns = given["user_len_list"], given["pos_len_list"], given["pos_rank_sum"]
+    if "pos_rank_sum" in inputs:
+        columns = inputs["user_len_list"], inputs["pos_len_list"], inputs["pos_rank_sum"]
         return {"users": [_with_ranks(*user) for user in zip(*columns, strict=True)]}
-    return _of_rank_sums(given["scores"], given["pos_len_list"], expected["value"])
+    return _of_rank_sums(inputs["scores"], inputs["pos_len_list"], expected["value"])
 
 
 def _with_hits(hits: Sequence[int], relevant: int) -> dict[str, Any]:
@@ -100,10 +100,10 @@ def _of_rank_sums(
 ) -> dict[str, Any]:
     """Users whose first items are positive; what their rank sums make of each one's AUC."""
     users, values, total = [], [], 0.0
-    for given, p, rank_sum in zip(scores, positives, sums, strict=True):
-        users.append({"scores": given, "labels": [int(index < p) for index in range(len(given))]})
-        pairs = p * (len(given) - p)
-        above = (len(given) + 1) * p - p * (p + 1) / 2 - rank_sum
+    for inputs, p, rank_sum in zip(scores, positives, sums, strict=True):
+        users.append({"scores": inputs, "labels": [int(index < p) for index in range(len(inputs))]})
+        pairs = p * (len(inputs) - p)
+        above = (len(inputs) + 1) * p - p * (p + 1) / 2 - rank_sum
         values.append(above / pairs if pairs else None)
         total += p * above / pairs if pairs else 0.0
     weight = sum(p for p, value in zip(positives, values, strict=True) if value is not None)
@@ -152,9 +152,9 @@ def _by_user(rows: Sequence[Sequence[Any]]) -> Mapping[Any, list[Sequence[Any]]]
 
 
 def _of_capri(metric: str, row: Recorded) -> dict[str, Any]:
-    given = row["input"]
+    inputs = row["input"]
     together = metric in ("catalogCoverage", "personalization")
-    user_inputs = {**(_many(given) if together else _one(given)), "context": given}
+    user_inputs = {**(_many(inputs) if together else _one(inputs)), "context": inputs}
     # What mapk calls k is its normaliser alone: the list is not cut.
     return (
         {**user_inputs, "params": {"k": None, "map_k": row["params"]["k"]}}

@@ -159,7 +159,7 @@ def however_counted(
     """In any order and split, by any door, with copies and saved states between: the same bits."""
     doors = draw.choice((_FIELDS, _COLUMNS, _LISTS))
     events = [doors.of(event) for event in events]
-    whole, rest = (
+    total, rest = (
         bits(counted(texts, events, intervals=intervals)),
         draw.sample(events, len(events)),
     )
@@ -182,7 +182,7 @@ def however_counted(
         first.merge(other)
         assert bits(other) == before
         parts.remove(other)
-    assert bits(parts[0]) == whole
+    assert bits(parts[0]) == total
     parts[0].merge(parts[0])
     assert bits(parts[0]) == bits(counted(texts, [*events, *events], intervals=intervals))
     parts[0].reset()

@@ -324,7 +324,7 @@ def test_lists_without_interactions_say_nothing_of_types() -> None:
 
 def test_recommendations_and_truth_may_be_separate_arguments() -> None:
     top, truth = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[3], [9]])
-    for shown, interactions in (
+    for recommended, interactions in (
         (top, truth),
         (top.tolist(), [{3}, {9}]),
         (top, [[3], [9]]),
@@ -332,7 +332,7 @@ def test_recommendations_and_truth_may_be_separate_arguments() -> None:
         (top, (np.array([3, 9]), np.array([0, 1, 2]))),
     ):
         accumulator = Accumulator("mrr")
-        accumulator.update_many(shown, interactions)
+        accumulator.update_many(recommended, interactions)
         assert accumulator.read("mrr").value == 1 / 6
     with pytest.raises(InvalidEventError, match="2 recommendations and 1 interactions"):
         Accumulator("mrr").update_many(top.tolist(), [[3]])

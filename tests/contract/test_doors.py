@@ -66,9 +66,9 @@ def _padded(pad: Any) -> Given:
 def _many(shown_pad: list[Any], acts_pad: list[Any], rows: int = 60) -> Given:
     """Lists of 2 to 5 items and one interaction, with something at the end of each."""
     dice = random.Random(7)
-    shown = [dice.sample(range(100, 999), dice.randint(2, 5)) for _ in range(rows)]
+    recommended = [dice.sample(range(100, 999), dice.randint(2, 5)) for _ in range(rows)]
     return Given(
-        [[*items, *shown_pad] for items in shown],
+        [[*items, *shown_pad] for items in recommended],
         [[dice.randint(100, 999), *acts_pad] for _ in range(rows)],
     )
 
@@ -97,8 +97,8 @@ def test_minus_one_and_empty_text_at_the_end_are_padding(door: Door, tmp_path: P
     },
 )
 def test_padding_before_an_item_is_invalid(door: Door, bad: Given, tmp_path: Path) -> None:
-    for given in (bad, bad.as_text()):
-        answer = door(given, tmp_path)
+    for inputs in (bad, bad.as_text()):
+        answer = door(inputs, tmp_path)
         assert answer.values is None
         assert MISPLACED in answer.told
 
@@ -115,8 +115,8 @@ def test_what_losses_ignore_is_no_item(door: Door, tmp_path: Path) -> None:
 
 @every_door
 def test_marks_for_each_item_of_the_list_are_refused(door: Door, tmp_path: Path) -> None:
-    for given in (Given([[5, 6, 7]], [[0, 1, 0]]), Given([[5, 6, 7]], [[0, 1, 0]]).as_text()):
-        answer = door(given, tmp_path)
+    for inputs in (Given([[5, 6, 7]], [[0, 1, 0]]), Given([[5, 6, 7]], [[0, 1, 0]]).as_text()):
+        answer = door(inputs, tmp_path)
         assert answer.values is None
         assert MARKED in answer.told
 
@@ -124,9 +124,9 @@ def test_marks_for_each_item_of_the_list_are_refused(door: Door, tmp_path: Path)
 @every_door
 def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: Path) -> None:
     """Single ids, one chosen again, lists that show an item 0 or 1, and other ids beside them."""
-    shown = [[5], [5, 6], [1, 0, 7], [0, 1], [5, 6, 7], [5, 6, 7], [5, 6, 7]]
+    recommended = [[5], [5, 6], [1, 0, 7], [0, 1], [5, 6, 7], [5, 6, 7], [5, 6, 7]]
     interactions = [[1], [0, 1], [1, 0], [1, 0], [0, 1, 8], [0], [1, 1, 1]]
-    answer = door(Given(shown, interactions), tmp_path)
+    answer = door(Given(recommended, interactions), tmp_path)
     assert answer.values is not None
     assert answer.values[0] == pytest.approx(2 / 7)
     assert not any(warning in answer.told for warning in WARNINGS)
@@ -169,30 +169,30 @@ def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_
 def test_numbers_that_look_wrong_are_a_warning(
     door: Door, more: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    given = Given(
+    inputs = Given(
         [[number, number + 100, number + 200] for number in range(3, 33)], [[4]] * 30, more
     )
-    assert says in door(given, tmp_path).told
+    assert says in door(inputs, tmp_path).told
 
 
 @every_door
 def test_usual_events_are_not_doubted(door: Door, tmp_path: Path) -> None:
     dice = random.Random(3)
-    shown = [dice.sample(range(2_000), 5) for _ in range(60)]
-    clicks = [[dice.choice(items)] if row % 2 else [] for row, items in enumerate(shown)]
-    truth = [dice.sample(range(2_000), dice.randint(6, 30)) for _ in shown]
+    recommended = [dice.sample(range(2_000), 5) for _ in range(60)]
+    clicks = [[dice.choice(items)] if row % 2 else [] for row, items in enumerate(recommended)]
+    truth = [dice.sample(range(2_000), dice.randint(6, 30)) for _ in recommended]
     same = [[5, 6, 7]] * 60
     more: More = {
         "positions": [[1, 2, 4, 5, 9]] * 60,
         "scores": [[0.9, 0.5, 0.25, 0.125, 0.0]] * 60,
     }
-    for given in (
-        Given(shown, clicks),
-        Given(shown, truth),
+    for inputs in (
+        Given(recommended, clicks),
+        Given(recommended, truth),
         Given(same, [[5]] * 60),
-        Given(shown, clicks, more),
+        Given(recommended, clicks, more),
     ):
-        answer = door(given, tmp_path)
+        answer = door(inputs, tmp_path)
         assert answer.values is not None
         assert not any(warning in answer.told for warning in WARNINGS), answer.told
 
@@ -253,10 +253,10 @@ def test_an_empty_user_is_nobody(count: Count) -> None:
 
 @pytest.mark.parametrize("door", ITEMS.values(), ids=ITEMS)
 def test_items_one_by_one_keep_the_same_rules(door: Door, tmp_path: Path) -> None:
-    given = Given([[5, 6], [7], [8, 9, 10]], [[6], [7], [3]])
-    expected = DOORS["update"](given, tmp_path).values
-    padded = Given([[5, 6, -1], [7, -1, -1], [8, 9, 10]], given.acts)
-    for events in (given, padded, padded.as_text()):
+    inputs = Given([[5, 6], [7], [8, 9, 10]], [[6], [7], [3]])
+    expected = DOORS["update"](inputs, tmp_path).values
+    padded = Given([[5, 6, -1], [7, -1, -1], [8, 9, 10]], inputs.acts)
+    for events in (inputs, padded, padded.as_text()):
         assert door(events, tmp_path).values == pytest.approx(expected)
     assert MISPLACED in door(Given([[5, -1, 6], [7]], [[6], [7]]), tmp_path).told
     assert PADDED in door(_many([0], [0]), tmp_path).told
@@ -292,21 +292,26 @@ def test_every_module_that_makes_events_is_behind_a_tested_door() -> None:
 
 def test_compute_warns_and_an_update_refuses_at_once() -> None:
     accumulator = Accumulator(*METRICS)
-    given = _many([0], [0])
-    accumulator.update_many(given.shown, given.acts)
+    inputs = _many([0], [0])
+    accumulator.update_many(inputs.shown, inputs.acts)
     with pytest.warns(SuspiciousEventsWarning, match="item 0 is in 60 of 60 lists"):
         accumulator.compute()
-    for shown, interactions in (([5, -1, 6], [5]), ([5], {-1}), ([5], {-1: 2.0}), ([5], [-1, 5])):
+    for recommended, interactions in (
+        ([5, -1, 6], [5]),
+        ([5], {-1}),
+        ([5], {-1: 2.0}),
+        ([5], [-1, 5]),
+    ):
         with pytest.raises(InvalidEventError):
-            accumulator.update(shown, interactions)
+            accumulator.update(recommended, interactions)
     assert accumulator.lists == 60
 
 
 def test_doubts_survive_merge_copy_and_pickle() -> None:
-    given = _many([0], [0])
+    inputs = _many([0], [0])
     parts = [Accumulator(*METRICS) for _ in range(2)]
     for number, part in enumerate(parts):
-        part.update_many(given.shown[number::2], given.acts[number::2])
+        part.update_many(inputs.shown[number::2], inputs.acts[number::2])
     parts[0].merge(parts[1])
     for accumulator in (parts[0], parts[0].copy(), pickle.loads(pickle.dumps(parts[0]))):  # ours
         assert "item 0 is in 60 of 60 lists" in str(accumulator.advice())

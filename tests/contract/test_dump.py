@@ -35,8 +35,8 @@ SUMS = dumped(laws.counted(["value_per_list"], stream(2), intervals=BY_USER))
 
 
 def test_pieces_are_one_msgpack_value() -> None:
-    whole = dumped(laws.counted(ALL, stream()))
-    version, ids, (cells, lists), _, statistics = msgspec.msgpack.decode(whole)
+    total = dumped(laws.counted(ALL, stream()))
+    version, ids, (cells, lists), _, statistics = msgspec.msgpack.decode(total)
     assert (version, ids) == (STATE_VERSION, "text")
     assert ([*cells.data], [*lists.data]) == ([0], [len(stream())])
     assert [*statistics] == sorted(statistics)
@@ -157,11 +157,11 @@ def test_another_metric_keeps_the_existing_counts(
     assert grown.adopt(dumped(laws.counted(old, early))) == begins
     for event in late:
         update(grown, event)
-    whole, since = (laws.counted(new, events) for events in ([*early, *late], late))
+    total, since = (laws.counted(new, events) for events in ([*early, *late], late))
     for metric in new:
         started, needed = grown.needs(metric) & begins, grown.needs(metric)
         if started in (frozenset(), needed):
-            assert grown.read(metric) == (since if started else whole).read(metric)
+            assert grown.read(metric) == (since if started else total).read(metric)
     assert any(not grown.needs(metric) & begins for metric in new)
 
 

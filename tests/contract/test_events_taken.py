@@ -269,14 +269,14 @@ def test_an_item_at_the_largest_rank_needs_no_memory() -> None:
 
 
 def test_an_event_is_not_changed() -> None:
-    shown, interactions, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
+    recommended, interactions, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
     accumulator = Accumulator(*METRICS, "replay_0_9:mrr@2")
-    accumulator.update(shown, interactions, ranks)
+    accumulator.update(recommended, interactions, ranks)
     accumulator.update_many(
-        [Event(recommendations=shown, interactions=interactions, positions=ranks)]
+        [Event(recommendations=recommended, interactions=interactions, positions=ranks)]
     )
     accumulator.compute()
-    assert (shown, interactions, ranks) == (["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2])
-    shown.clear()
+    assert (recommended, interactions, ranks) == (["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2])
+    recommended.clear()
     interactions.clear()
     assert accumulator.read("distinct_items@5").value == 2

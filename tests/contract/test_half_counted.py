@@ -46,8 +46,8 @@ def words(event: Event) -> Any:
     [
         [SHORT, LONG, SHORT],
         [
-            Event(recommendations=shown, interactions=interactions)
-            for shown, interactions in (SHORT, LONG)
+            Event(recommendations=recommended, interactions=interactions)
+            for recommended, interactions in (SHORT, LONG)
         ],
         Columns(
             recommendations=(np.array(["a", "a", "b", "c"]), np.array([0, 1, 4])),
@@ -147,9 +147,9 @@ def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.Monkey
     def handled(*args: Any) -> None:
         """As a signal handler that saves the state, and runs in the middle of a change."""
         add(*args)
-        with pytest.raises(HalfCountedError, match="an interrupt or a signal handler") as told:
+        with pytest.raises(HalfCountedError, match="an interrupt or a signal handler") as raised:
             accumulator.state_dict()
-        errors.append(told.value)
+        errors.append(raised.value)
 
     monkeypatch.setattr(Hits, "add", handled)
     accumulator.update_many([SHORT])

@@ -95,14 +95,14 @@ def test_ids_of_the_other_kind_are_refused_by_every_metric(door: Door) -> None:
     for names, (first, other) in product(ASKED, ((TEXT, NUMBERS), (NUMBERS, TEXT))):
         accumulator = laws.counted(names, [first])
         before = laws.bits(accumulator)
-        for shown, interactions in (
+        for recommended, interactions in (
             (other.recommendations, other.interactions),
             (other.recommendations, first.interactions),
             (first.recommendations, other.interactions),
             ([first.recommendations[0], other.recommendations[1]], []),
         ):
             with pytest.raises(InvalidEventError) as error:
-                door(accumulator, list(shown), list(interactions))
+                door(accumulator, list(recommended), list(interactions))
             assert error.value.reason == "unlike_ids", names
         assert laws.bits(accumulator) == before, names
 
@@ -157,15 +157,15 @@ def test_integers_of_numpy_are_integers_everywhere() -> None:
     }
     ours = {"catalog": [1, 2, 3], "popularity": {1: 4, 2: 2}, "shown": [1, 2]}
     states = []
-    for given in (theirs, ours):
-        catalog: Any = given["catalog"]
-        popularity: Any = given["popularity"]
+    for inputs in (theirs, ours):
+        catalog: Any = inputs["catalog"]
+        popularity: Any = inputs["popularity"]
         accumulator = Accumulator(
             *("distinct_items", "mrr", "novelty", "item_coverage"),
             catalog=catalog,
             popularity=Popularity(popularity, users=4),
         )
-        shown: Any = given["shown"]
+        shown: Any = inputs["shown"]
         accumulator.update(shown, {shown[1]})
         more: Any = [*shown, three]
         accumulator.update(more, {shown[1]: 2.0})

@@ -77,14 +77,14 @@ def test_an_input_that_no_parameter_asks_for_may_be_missing() -> None:
     ],
 )
 def test_a_changed_input_is_refused_by_merge_and_load(other: dict[str, Any]) -> None:
-    given: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "catalog": {"a", "b"},
         "popularity": Popularity({"a": 1, "b": 1}, users=3),
         "similarity": Similarity(["a", "b"], vectors=[[1, 0], [0, 1]]),
     }
     texts = ("novelty@2", "list_diversity@2", "item_coverage@2")
-    here, there = Accumulator(*texts, **given), Accumulator(*texts, **{**given, **other})
-    same = Accumulator(*texts, **given)
+    here, there = Accumulator(*texts, **inputs), Accumulator(*texts, **{**inputs, **other})
+    same = Accumulator(*texts, **inputs)
     for accumulator in (here, there, same):
         accumulator.update(["a", "b"], [])
     before = here.state_dict()

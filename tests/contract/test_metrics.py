@@ -156,9 +156,9 @@ def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
         return
     events = [replace(event, interactions=list(event.interactions)) for event in PLAIN]
     accumulator = laws.counted([f"{name}@10"], events)
-    asked = accumulator.read(f"{name}@7")
+    requested = accumulator.read(f"{name}@7")
     named = laws.counted([f"{name}@7"], events).read(f"{name}@7")
-    assert asked == named
+    assert requested == named
 
 
 @pytest.mark.parametrize("name", EXPOSED)

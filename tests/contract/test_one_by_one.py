@@ -34,19 +34,19 @@ def _made(**options: Any) -> Accumulator:
 
 def _event(draw: random.Random, at: int) -> dict[str, Any]:
     """An event with some of the fields."""
-    shown = draw.sample(ITEMS, 3)
+    recommended = draw.sample(ITEMS, 3)
     interactions: Any = draw.choices(ITEMS, k=draw.randint(0, 3))
     interactions = draw.choice((list, tuple, set, lambda ids: dict.fromkeys(ids, 2.0)))(
         interactions
     )
     fields: dict[str, Any] = {
         "positions": draw.sample(range(1, 6), 3),
-        "scores": [draw.random() for _ in shown],
+        "scores": [draw.random() for _ in recommended],
         "user": f"user-{draw.randrange(40)}",
         "ts": _NOON + at * 300 * _SECOND,
     }
-    given = {name: value for name, value in fields.items() if draw.random() < 0.6}
-    return {"recommendations": shown, "interactions": interactions, **given}
+    inputs = {name: value for name, value in fields.items() if draw.random() < 0.6}
+    return {"recommendations": recommended, "interactions": interactions, **inputs}
 
 
 ANY = (
@@ -68,8 +68,8 @@ def _any_event(draw: random.Random, at: int) -> dict[str, Any]:
         "history": draw.sample(ITEMS, 2),
         "per_item": {"propensity": chance, "target": chance[::-1]},
     }
-    given = {name: value for name, value in fields.items() if draw.random() < 0.7}
-    return {**_event(draw, at), **given}
+    inputs = {name: value for name, value in fields.items() if draw.random() < 0.7}
+    return {**_event(draw, at), **inputs}
 
 
 @pytest.mark.parametrize("reads", [400, 10_000])
@@ -77,21 +77,21 @@ def _any_event(draw: random.Random, at: int) -> dict[str, Any]:
 def test_events_of_several_blocks_give_the_bits_of_one_batch(
     metrics: tuple[str, ...], reads: int
 ) -> None:
-    draw, given, event_of = random.Random(reads), [], _any_event if metrics is ANY else _event
+    draw, inputs, event_of = random.Random(reads), [], _any_event if metrics is ANY else _event
     options: dict[str, Any] = {"attributes": TIERS, "ids": "text"}
     if metrics is not HITS:
         options["intervals"] = Intervals()
     single, many = (Accumulator(*metrics, **options) for _ in range(2))
     for at in range(BLOCK + 400):
         event = event_of(draw, at)
-        given.append(Event(**deepcopy(event)))
+        inputs.append(Event(**deepcopy(event)))
         single.update(**event)
         for field in event.values():
             if isinstance(field, list | set | dict):
                 field.clear()
         if at % reads == 7:
             assert single.read("hit_rate@2" if metrics is ANY else "ndcg@2").lists == at + 1
-    many.update_many(given)
+    many.update_many(inputs)
     assert single.lists == BLOCK + 400
     assert laws.bits(single) == laws.bits(many)
 

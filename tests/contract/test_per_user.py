@@ -124,7 +124,9 @@ def test_the_heaviest_user_moves_the_mean_by_no_more_than_a_user() -> None:
     before = counted(events, text).read(text).value
     after = counted([*events, *[shown("u7", hit=True)] * 10_000], text).read(text).value
     assert abs(after - before) <= 1 / 80
-    by_list = [counted(given, "hit_rate@1").read("hit_rate@1").value for given in (events, events)]
+    by_list = [
+        counted(inputs, "hit_rate@1").read("hit_rate@1").value for inputs in (events, events)
+    ]
     assert by_list[0] == by_list[1]
 
 
@@ -241,10 +243,10 @@ def test_another_metric_per_user_starts_empty_and_the_known_ones_stay() -> None:
 
 
 def test_another_table_of_items_empties_only_the_sums_that_read_it() -> None:
-    given = [shown(f"u{user}", hit=user % 2 > 0) for user in range(20)]
+    inputs = [shown(f"u{user}", hit=user % 2 > 0) for user in range(20)]
     texts = ("hit_rate(per=user)@1", "tail_percentage(per=user)@1")
     old, new = (Popularity({"a": count, "b": 1}, version=f"v{count}") for count in (1, 2))
-    data = laws.dumped(counted(given, *texts, popularity=old))
+    data = laws.dumped(counted(inputs, *texts, popularity=old))
     fresh = Accumulator(*texts, popularity=new)
     table = fresh.table.empty()
     assert table.load(data, [0], empty_unlike=True) == {"usersums:tail_percentage@1"}

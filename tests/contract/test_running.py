@@ -86,20 +86,20 @@ def _fields(event: Event) -> dict[str, Any]:
 
 
 def _event(draw: random.Random, *, graded: float = 0.2, ranked: float = 0.2) -> dict[str, Any]:
-    shown = [draw.choice(ITEMS) for _ in range(draw.choice((0, 2, 5, 5)))]
+    recommended = [draw.choice(ITEMS) for _ in range(draw.choice((0, 2, 5, 5)))]
     if draw.random() < 0.7:
-        shown = draw.sample(ITEMS, len(shown))
+        recommended = draw.sample(ITEMS, len(recommended))
     interactions: Any = draw.choices(ITEMS, k=draw.choice((0, 1, 1, 2, 4)))
     interactions = draw.choice((list, tuple, set))(interactions)
     if draw.random() < graded:
         interactions = {
             item: draw.choice((1, 1, 2, 0.5, 3, -1, 0, 1e-200)) for item in interactions
         }
-    event = {"recommendations": shown, "interactions": interactions}
+    event = {"recommendations": recommended, "interactions": interactions}
     if draw.random() < ranked:
-        event["positions"] = draw.choices(range(1, 7), k=len(shown))
+        event["positions"] = draw.choices(range(1, 7), k=len(recommended))
     if draw.random() < 0.2:
-        event |= {"user": draw.choice("uvw"), "scores": [draw.random() for _ in shown]}
+        event |= {"user": draw.choice("uvw"), "scores": [draw.random() for _ in recommended]}
     return event | ({"ts": _NOON} if draw.random() < 0.1 else {})
 
 

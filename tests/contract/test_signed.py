@@ -391,12 +391,16 @@ gain = "gain"
 
 def _sold(form: str, folder: Path) -> tuple[Any, ...]:
     """The sales in a form that `evaluate` reads."""
-    shown = [[*items] for items, _ in _SALES]
+    recommended = [[*items] for items, _ in _SALES]
     interactions = [[item for item, _ in sales] for _, sales in _SALES]
     gains = [[float(gain) for _, gain in sales] for _, sales in _SALES]
-    columns = {"recommendations": shown, "interactions": interactions, "gains": gains}
+    columns = {"recommendations": recommended, "interactions": interactions, "gains": gains}
     if form == "frames of rows":
-        rows = [(f"u{n}", item, 9 - at) for n, of in enumerate(shown) for at, item in enumerate(of)]
+        rows = [
+            (f"u{n}", item, 9 - at)
+            for n, of in enumerate(recommended)
+            for at, item in enumerate(of)
+        ]
         truth = [(f"u{n}", *sale) for n, (_, sales) in enumerate(_SALES) for sale in sales]
         return (
             pd.DataFrame(rows, columns=["user", "item", "score"]),
@@ -408,7 +412,7 @@ def _sold(form: str, folder: Path) -> tuple[Any, ...]:
     if form == "json objects":
         lines = [
             {"recommendations": items, "interactions": [{"id": i, "gain": g} for i, g in sales]}
-            for items, (_, sales) in zip(shown, _SALES, strict=True)
+            for items, (_, sales) in zip(recommended, _SALES, strict=True)
         ]
     (folder / "sales.ndjson").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return (folder / "sales.ndjson",)
@@ -417,13 +421,13 @@ def _sold(form: str, folder: Path) -> tuple[Any, ...]:
 @pytest.mark.filterwarnings("ignore:users in both files")
 @pytest.mark.parametrize("form", ["json", "json objects", "frame", "frames of rows"])
 def test_a_refund_takes_back_its_sale_if_gains_are_summed(form: str, tmp_path: Path) -> None:
-    given, metrics = _sold(form, tmp_path), ("value_per_list", "hit_rate")
+    inputs, metrics = _sold(form, tmp_path), ("value_per_list", "hit_rate")
     with pytest.warns(SuspiciousEventsWarning, match="below 0 for one item: 2; the largest gain"):
-        largest = evaluate(*given, *metrics)
+        largest = evaluate(*inputs, *metrics)
     assert [largest[text].value for text in metrics] == [10.0, 0.5]
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "lists with gains above and below 0")
-        net = evaluate(*given, *metrics, combine="sum")
+        net = evaluate(*inputs, *metrics, combine="sum")
     assert [net[text].value for text in metrics] == [-2.5, 0.25]
 
 
@@ -477,7 +481,7 @@ def test_a_type_that_no_interaction_has_is_said(tmp_path: Path) -> None:
 
 def test_a_join_of_tables_sums_sales_and_refunds() -> None:
     start = 1_700_000_000_000_000
-    shown = pa.table(
+    impressions = pa.table(
         {
             "request_id": [f"r{row}" for row in range(len(_SALES))],
             "recommendations": [[*items] for items, _ in _SALES],
@@ -489,10 +493,10 @@ def test_a_join_of_tables_sums_sales_and_refunds() -> None:
     interactions = pa.table(dict(zip(names, map(list, zip(*sales, strict=True)), strict=True)))
     metrics = ("value_per_list", "hit_rate")
     with pytest.warns(SuspiciousEventsWarning, match="below 0 for one item: 2; the largest gain"):
-        largest = evaluate(*metrics, impressions=shown, interactions=interactions)
+        largest = evaluate(*metrics, impressions=impressions, interactions=interactions)
     net = evaluate(
         *metrics,
-        impressions=shown,
+        impressions=impressions,
         interactions=interactions,
         attribution=Attribution(combine="sum"),
     )

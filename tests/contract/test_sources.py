@@ -183,18 +183,18 @@ def test_a_partition_is_finished_by_one_before_it_is_given_to_another(shared: Co
 
 def test_a_partition_that_is_still_being_finished_can_be_committed(shared: Content) -> None:
     a, b = Owner("a"), Owner("b")
-    said: list[object] = []
+    messages: list[object] = []
     with ExitStack() as stack:
         first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.positions == shared.ends, (first, a))
-        a.while_revoked = lambda partitions: said.append(
+        a.while_revoked = lambda partitions: messages.append(
             first.commit({partition: a.positions[partition] for partition in partitions})
         )
         second = stack.enter_context(_opened(shared, b))
         _poll_until(lambda: bool(b.held), (first, a), (second, b))
         moved = next(iter(b.held))
         assert moved.topic in str(first.commit({moved: 1}))
-    assert said[0] is None
+    assert messages[0] is None
     assert b.seen[moved].committed == shared.ends[moved]
 
 

@@ -107,15 +107,15 @@ def test_a_statistic_joins_itself_and_what_keeps_less_merges_with_it(spec: Stati
 @every_spec
 def test_a_statistic_is_saved_by_its_name_and_merged_to_the_same_bytes(spec: StatisticSpec) -> None:
     plan = Plan(limits=_PLAN.limits, specs=(spec,))
-    whole = _table(plan, _EVENTS)
-    assert [*whole.statistics] == [spec.name]
+    total = _table(plan, _EVENTS)
+    assert [*total.statistics] == [spec.name]
     first = _table(plan, _EVENTS[:14])
     first.add(_table(plan, _EVENTS[14:]))
     empty = _dumped(Table(plan, _CONTEXT, ids="text"))
-    assert _dumped(first) == _dumped(whole) != empty
+    assert _dumped(first) == _dumped(total) != empty
     loaded = Table(plan, _CONTEXT)
-    assert not loaded.load(_dumped(whole), [0, 1])
-    assert _dumped(loaded) == _dumped(whole)
+    assert not loaded.load(_dumped(total), [0, 1])
+    assert _dumped(loaded) == _dumped(total)
     fresh = Table(plan, _CONTEXT)
     without = _table(Plan(limits=_PLAN.limits, specs=()), _EVENTS)
     assert fresh.load(_dumped(without), [0, 1]) == spec.missing(None, frozenset()) != set()

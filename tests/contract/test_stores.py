@@ -97,10 +97,10 @@ def test_an_empty_store_has_nothing(opened: Opened) -> None:
 
 
 def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
-    given = draft(17)
-    opened().save([given])
+    inputs = draft(17)
+    opened().save([inputs])
     saved = present(opened().newest(SHARD).saved)
-    assert saved.header == given.header
+    assert saved.header == inputs.header
     assert whole(saved) == 17
 
 
@@ -182,9 +182,9 @@ def test_content_is_pulled_piece_by_piece_and_only_while_saving(opened: Opened) 
         return content
 
     parts = [msgspec.structs.replace(part(n, []), content=watched(n)) for n in ("a", "b")]
-    given = msgspec.structs.replace(plain, parts=parts)
+    inputs = msgspec.structs.replace(plain, parts=parts)
     assert not pulled
-    opened().save([given])
+    opened().save([inputs])
     assert pulled == ["a", "b"]
 
 
@@ -197,9 +197,9 @@ def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
         raise RuntimeError
 
     bad = msgspec.structs.replace(part("z", []), content=broken)
-    given = draft(20)
+    inputs = draft(20)
     with pytest.raises(RuntimeError):
-        store.save([msgspec.structs.replace(given, parts=[*given.parts, bad])])
+        store.save([msgspec.structs.replace(inputs, parts=[*inputs.parts, bad])])
     assert whole(opened().newest(SHARD).saved) == 10
     store.save([draft(30)])
     assert whole(opened().newest(SHARD).saved) == 30

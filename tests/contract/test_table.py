@@ -51,9 +51,9 @@ def _counted(
 
 
 def _pane(cells: Sequence[int], max_items: int = 1_000_000) -> Table:
-    whole = _counted(cells, max_items=max_items)
-    pane = whole.empty(whole.plan.at("pane"))
-    pane.add(whole)
+    total = _counted(cells, max_items=max_items)
+    pane = total.empty(total.plan.at("pane"))
+    pane.add(total)
     return pane
 
 

@@ -161,6 +161,8 @@ def test_a_time_outside_the_range_is_refused_at_every_door(door: Door, tmp_path:
 def test_a_time_without_an_offset_is_utc_in_a_table(tmp_path: Path) -> None:
     lines = ["recommendations,interactions,ts", *("a,,2026-01-01 08:00:00", "a,,2026-01-02")]
     named = write_file(tmp_path / "naive.csv", "\n".join([*lines, "a,,2026-01-03 08:00Z\n"]))
-    asked = ("-m", "ctr", "--every", "1d", "--time", "ts", "--format", "csv")
-    starts = [row["start"] for row in csv.DictReader(run("evaluate", named, *asked).stdout.split())]
+    arguments = ("-m", "ctr", "--every", "1d", "--time", "ts", "--format", "csv")
+    starts = [
+        row["start"] for row in csv.DictReader(run("evaluate", named, *arguments).stdout.split())
+    ]
     assert starts == [f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3)]

@@ -16,19 +16,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1, help="number of schedules")
     parser.add_argument("--seconds", type=float, default=FAULTS, help="of faults, in virtual time")
     parser.add_argument("--trace", action="store_true", help="print each step")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     began, broken = time.process_time(), 0
-    for seed in range(asked.seed, asked.seed + asked.count):
+    for seed in range(options.seed, options.seed + options.count):
         try:
-            simulation = simulate(seed, asked.seconds)
+            simulation = simulate(seed, options.seconds)
         except BrokenInvariantError as error:
             broken += 1
             print(error)
         else:
-            for at, process, step in simulation.trace if asked.trace else ():
+            for at, process, step in simulation.trace if options.trace else ():
                 print(f"{at:9.3f} {process:5} {step}")
     minutes = (time.process_time() - began) / 60
-    print(f"{broken} of {asked.count} broken; {asked.count / minutes:.0f} a minute of a processor")
+    print(
+        f"{broken} of {options.count} broken; {options.count / minutes:.0f} a minute of a processor"
+    )
     return min(broken, 1)
 
 

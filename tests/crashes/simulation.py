@@ -393,9 +393,9 @@ class Simulation:
             # What was removed may come back after a power loss, and may not.
             now = self.disk.copied(0)
             now.overwrite(path, flipped)
-            whole = self._judge.newest(now, excused=True).keys() & left.keys()
+            total = self._judge.newest(now, excused=True).keys() & left.keys()
             lower = [p for p in left if left[p].header.offset < before[p]]
-            if lower and whole >= before.keys():
+            if lower and total >= before.keys():
                 # At best, both of its directories still name what is damaged.
                 newest = folder_store(STORE, now).listing().writers[path.parent.name]
                 heights = [

@@ -251,13 +251,13 @@ def test_the_first_invalid_records_are_logged_and_the_others_counted(
 ) -> None:
     with caplog.at_level(logging.INFO):
         run_batches([[HALF]] * 40, 100)
-    told = [record for record in caplog.records if record.msg == "%s"]
-    names = [record.getMessage() for record in told]
+    messages = [record for record in caplog.records if record.msg == "%s"]
+    names = [record.getMessage() for record in messages]
     assert names.count("invalid_record") == 3
-    summaries = [record.fields for record in told if record.getMessage() == "invalid_records"]  # type: ignore[attr-defined]  # given by `extra`
+    summaries = [record.fields for record in messages if record.getMessage() == "invalid_records"]  # type: ignore[attr-defined]  # given by `extra`
     assert sum(fields["more"] for fields in summaries) == 37
     assert len(summaries) <= 3
-    first = told[names.index("invalid_record")].fields  # type: ignore[attr-defined]  # given by `extra`
+    first = messages[names.index("invalid_record")].fields  # type: ignore[attr-defined]  # given by `extra`
     assert (first["partition"], first["offset"], first["reason"]) == (str(HERE), 0, "not_json")
 
 
@@ -301,8 +301,8 @@ def test_advice_is_logged_once_and_stays_in_the_snapshot(
 ) -> None:
     with caplog.at_level(logging.INFO):
         published = run_batches(batches, 100)
-    told = [record.getMessage() for record in caplog.records]
-    assert told.count("advice") == 1
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages.count("advice") == 1
     assert str(published[-1].health.trouble).startswith(trouble)
 
 
@@ -430,8 +430,8 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     assert max(counted_meanwhile) == 3
     assert parts.ingest.positions == {HERE: 20}
     assert sorted(set(writer.written)) == list(range(20))
-    told = [record.getMessage() for record in caplog.records]
-    assert told.index("reading_paused") < told.index("reading_resumed")
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages.index("reading_paused") < messages.index("reading_resumed")
 
 
 @pytest.mark.parametrize("values", [[HALF] * 4, [HIT, HALF, HALF, HALF, HIT]])
@@ -459,8 +459,8 @@ def test_letters_that_cannot_be_written_before_the_process_ends_are_logged(
     script = Script(manual_time, [[HALF] * 4])
     with pytest.raises(RefusedRecordsError), caplog.at_level(logging.INFO):
         loop_of(assemble(config, {}, manual_time.clock, script), manual_time).run(lambda: False)
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert ("ERROR", "dead_letters_were_not_written") in told
+    messages = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("ERROR", "dead_letters_were_not_written") in messages
 
 
 def test_a_cheap_step_is_due_again_after_the_shortest_interval() -> None:

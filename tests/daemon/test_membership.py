@@ -83,8 +83,8 @@ def _counted(daemon: Running) -> dict[str, Any]:
 
 
 def _partitions(daemon: Running) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = daemon.document()["health"]["partitions"]
-    return listed
+    entries: list[dict[str, Any]] = daemon.document()["health"]["partitions"]
+    return entries
 
 
 def _values(document: dict[str, Any]) -> list[tuple[float, int]]:

@@ -203,8 +203,8 @@ def test_explain_and_dlq_say_what_happened_without_quoting_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, *, is_quoted: bool
 ) -> None:
     monkeypatch.setattr(_Setting, "hidden", False)
-    shown = {"ts": 60, "user": MARK, "id": "req", "recommendations": ["it-1", "it-2"]}
-    json_lines(tmp_path / "shown.ndjson", [shown])
+    impressions = {"ts": 60, "user": MARK, "id": "req", "recommendations": ["it-1", "it-2"]}
+    json_lines(tmp_path / "shown.ndjson", [impressions])
     json_lines(tmp_path / "clicks.ndjson", [{"ts": 90, "user": MARK, "item": "it-2", "id": "c"}])
     path = write_file(tmp_path / "streameval.toml", JOIN + table)
     for form in ("table", "json"):

@@ -116,8 +116,8 @@ def test_an_invalid_record_is_only_a_dead_letter_and_counts_after_a_replay(
         assert daemon.stop() == 0
 
     config = tmp_path / "streameval.toml"
-    told = json.loads(run("dlq", config, "--format", "json").stdout)
-    assert {reason["reason"]: reason["count"] for reason in told["reasons"]} == {
+    output = json.loads(run("dlq", config, "--format", "json").stdout)
+    assert {reason["reason"]: reason["count"] for reason in output["reasons"]} == {
         "not_json": 1,
         "too_many_recommendations": 1,
     }

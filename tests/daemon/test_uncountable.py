@@ -87,15 +87,15 @@ def test_the_letter_of_a_list_that_closed_is_replayed_with_the_bytes_of_its_log(
     }
     for topic, log in logs.items():
         fill(broker, topic, {0: log})
-    health = _run(config, lambda shown: shown.health.invalid["uncountable"] > 0).health
+    health = _run(config, lambda output: output.health.invalid["uncountable"] > 0).health
     assert health.dead_lettered == 1
     (dead_letter,) = records_in(broker, f"{topics['shown']}.dlq")
     assert (dead_letter.value, dict(dead_letter.headers)["streameval.dlq.offset"]) == (
         b"",
         b"%d" % AT,
     )
-    shown = run("dlq", path)
-    assert "(truncated: no bytes)" in shown.stdout
+    output = run("dlq", path)
+    assert "(truncated: no bytes)" in output.stdout
     replayed = run("dlq", "replay", path)
     assert replayed.stdout.startswith("1 record of topic "), replayed.stderr
     log = [record.value for record in records_in(broker, topics["shown"])]

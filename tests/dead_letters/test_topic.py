@@ -224,9 +224,9 @@ def test_an_unreachable_broker_is_an_error() -> None:
 
 def test_missing_permissions_are_named() -> None:
     writer = _writer("127.0.0.1:1", "events")
-    said = str(writer._failure(TopicAuthorizationFailedError("events.dlq")))
-    assert "TopicAuthorizationFailedError" in said
-    assert "allow this user to describe, create and write the topic" in said
+    message = str(writer._failure(TopicAuthorizationFailedError("events.dlq")))
+    assert "TopicAuthorizationFailedError" in message
+    assert "allow this user to describe, create and write the topic" in message
 
 
 @pytest.mark.parametrize(

@@ -134,16 +134,16 @@ def test_a_column_of_datetimes_equals_its_values_one_by_one(written: list[dateti
 def test_kept_events_equal_those_of_their_records_alone(
     fields: EventFields, labels: list[str], values: list[bytes], data: st.DataObject
 ) -> None:
-    whole = Decoder(fields, labels).decode_many(values)
-    size = len(whole.indices)
+    total = Decoder(fields, labels).decode_many(values)
+    size = len(total.indices)
     rows = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
-    taken = whole.keep(rows)
-    indices = [index for index, is_kept in zip(whole.indices, rows, strict=True) if is_kept]
+    taken = total.keep(rows)
+    indices = [index for index, is_kept in zip(total.indices, rows, strict=True) if is_kept]
     alone = Decoder(fields, labels).decode_many([values[index] for index in indices])
     assert taken.indices == indices
     assert alike(taken.batch, alone.batch)
     assert taken.dimensions == alone.dimensions
-    assert (taken.invalid, taken.tombstones) == (whole.invalid, whole.tombstones)
+    assert (taken.invalid, taken.tombstones) == (total.invalid, total.tombstones)
 
 
 def test_a_kept_event_of_another_form_is_as_decoded_alone() -> None:

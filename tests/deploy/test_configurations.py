@@ -58,9 +58,9 @@ def test_every_example_passes_the_check(
 ) -> None:
     copy = _copied(path, tmp_path)
     check(copy, connect=False)
-    said = capsys.readouterr().out
-    assert said.startswith(f"valid      {copy}\n")
-    assert SURROUNDINGS["KAFKA_PASSWORD"] not in said
+    output = capsys.readouterr().out
+    assert output.startswith(f"valid      {copy}\n")
+    assert SURROUNDINGS["KAFKA_PASSWORD"] not in output
 
 
 @pytest.mark.parametrize(

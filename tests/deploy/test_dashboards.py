@@ -217,8 +217,8 @@ def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(name: str) -
 def test_a_panel_queries_the_chosen_data_source(name: str) -> None:
     for board in boards(name).values():
         targets = [target for panel in board["panels"] for target in panel.get("targets", [])]
-        asked = [*targets, *board["annotations"]["list"]]
-        assert {query["datasource"]["uid"] for query in asked} == {"${datasource}"}
+        requested = [*targets, *board["annotations"]["list"]]
+        assert {query["datasource"]["uid"] for query in requested} == {"${datasource}"}
         first = board["templating"]["list"][0]
         source = (first["name"], first["type"], first["query"])
         assert source == ("datasource", "datasource", "prometheus")
@@ -237,8 +237,8 @@ def test_a_panel_uses_only_what_its_dashboard_offers(name: str) -> None:
     for board in boards(name).values():
         offered = {variable["name"] for variable in board["templating"]["list"]}
         texts = json.dumps([board["panels"], board["templating"]])
-        asked = {braced or bare for braced, bare in _VARIABLE.findall(texts)}
-        assert asked - offered - {"__all"} == set(), board["title"]
+        requested = {braced or bare for braced, bare in _VARIABLE.findall(texts)}
+        assert requested - offered - {"__all"} == set(), board["title"]
         queries = panel_queries(board)
         spans = {span for query in queries for span in re.findall(r"\[(.*?)\]", query.expression)}
         assert spans == ({"$span"} & {f"${each}" for each in offered}), board["title"]
@@ -272,11 +272,11 @@ def test_every_query_has_finite_results_in_a_real_prometheus(
     dashboard = boards("experiment")[name]
     selected = values(dashboard, remembering)
     assert [name for name, those in selected.items() if not those] == []
-    asked = panel_queries(dashboard)
-    assert len(asked) >= 4
+    requested = panel_queries(dashboard)
+    assert len(requested) >= 4
     failed = {
         query.panel: faults
-        for query in asked
+        for query in requested
         if (faults := [*failures(query, selected, remembering)])
     }
     assert failed == {}

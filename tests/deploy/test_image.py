@@ -208,5 +208,5 @@ def _verified(folder: Path, text: str) -> str:
     unit = folder / UNIT.name
     unit.write_text(text.replace("/opt/streameval/bin/streameval", sys.executable))
     done = finished([of_the_system("systemd-analyze"), "verify", unit])
-    said = (done.stdout + done.stderr).splitlines()
-    return "\n".join(line for line in said if UNIT.name in line)
+    message = (done.stdout + done.stderr).splitlines()
+    return "\n".join(line for line in message if UNIT.name in line)

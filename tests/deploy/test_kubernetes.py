@@ -220,8 +220,8 @@ PROBES = {"startupProbe": "/-/healthy", "livenessProbe": "/-/healthy", "readines
 
 
 def test_probes_ask_what_they_are_for() -> None:
-    asked = {name: _container()[name]["httpGet"]["path"] for name in PROBES}
-    assert asked == PROBES
+    requested = {name: _container()[name]["httpGet"]["path"] for name in PROBES}
+    assert requested == PROBES
 
 
 def test_the_pod_starts_what_the_image_starts() -> None:
@@ -316,8 +316,8 @@ def test_the_operator_is_asked_for_the_job_that_alerts_look_for(
 
 def _strimzi(kind: str = "") -> list[dict[str, Any]]:
     """What is asked of Strimzi, of one kind or of all."""
-    listed = [name for name in KUSTOMIZATIONS[STRIMZI]["resources"] if name.endswith(".yaml")]
-    every = [manifest for name in listed for manifest in documents(STRIMZI / name)]
+    entries = [name for name in KUSTOMIZATIONS[STRIMZI]["resources"] if name.endswith(".yaml")]
+    every = [manifest for name in entries for manifest in documents(STRIMZI / name)]
     assert {manifest["apiVersion"] for manifest in every} == {"kafka.strimzi.io/v1"}
     return [manifest for manifest in every if kind in {"", manifest["kind"]}]
 
@@ -438,8 +438,8 @@ def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(
             assert daemon.stop() == 0
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        shown = program.run("dlq", tmp_path / "streameval.toml")
-        assert (shown.returncode, "1 record in topic" in shown.stdout) == (0, True), shown.stderr
+        output = program.run("dlq", tmp_path / "streameval.toml")
+        assert (output.returncode, "1 record in topic" in output.stdout) == (0, True), output.stderr
         with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
             (letters,) = cluster.offsets([Partition(LETTERS, 0)], LATEST).values()
             (committed,) = cluster.committed("streameval", [Partition(TOPIC, 0)]).values()

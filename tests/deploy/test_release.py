@@ -333,8 +333,8 @@ def test_a_distribution_works_in_an_empty_environment(
     said = _run_command(streameval, "--version", folder=tmp_path)
     assert said == f"streameval {VERSION} (kernel: {kernel})\n"
     demo = ("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
-    shown = _run_command(streameval, *demo, folder=tmp_path, PATH=str(programs))
-    assert re.search(r"ctr .* 0\.\d+ ", shown)
+    output = _run_command(streameval, *demo, folder=tmp_path, PATH=str(programs))
+    assert re.search(r"ctr .* 0\.\d+ ", output)
     config = DEPLOY / "config" / "simulator.toml"
     checked = _run_command(streameval, "check", config, folder=tmp_path, PATH=str(programs))
     assert checked.startswith("valid ")
@@ -354,8 +354,8 @@ def test_the_first_command_of_the_readme_works_with_and_without_a_c_compiler(
     compiler = {} if kernel == "compiled" else {"CC": "false"}
     goal = shutil.copytree(checkout, tmp_path / "checkout", ignore=shutil.ignore_patterns("dist"))
     once = f"{command} --seconds 3 --listen 127.0.0.1:0"
-    shown = _run_command("sh", "-c", once, folder=goal, PATH=path, **compiler)
-    assert re.search(r"ctr .* 0\.\d+ ", shown)
+    output = _run_command("sh", "-c", once, folder=goal, PATH=path, **compiler)
+    assert re.search(r"ctr .* 0\.\d+ ", output)
     said = _run_command(goal / ".venv" / "bin" / "streameval", "--version", folder=tmp_path)
     assert said == f"streameval {VERSION} (kernel: {kernel})\n"
 

@@ -131,14 +131,14 @@ def _shared(definition: Definition) -> list[str]:
         name for name in SHARED_PARAMETERS if name != "empty" and definition.reads in _takers(name)
     ]
     others = [f"`{name}`" for name in usual if name not in names]
-    said = [f"`{name}`" for name in names]
+    messages = [f"`{name}`" for name in names]
     if len(others) + 3 <= len(names):
-        said = [f"all of `{definition.reads}`{' but ' if others else ''}{', '.join(others)}"]
+        messages = [f"all of `{definition.reads}`{' but ' if others else ''}{', '.join(others)}"]
     if "empty" in declared and "empty" not in definition.parameters:
-        said.append(f"`empty={format_value(declared['empty'].default)}`")
+        messages.append(f"`empty={format_value(declared['empty'].default)}`")
     if definition.relevant != "positive":
-        said.append(f"`relevant={definition.relevant}`")
-    return said
+        messages.append(f"`relevant={definition.relevant}`")
+    return messages
 
 
 def _allowed(parameter: Parameter) -> str:

@@ -72,8 +72,8 @@ def lists(count: int, seed: int = 0) -> Iterator[List]:
     """So many, of ten items with none to three clicks."""
     dice = random.Random(seed)
     for _ in range(count):
-        shown = [f"item-{number}" for number in dice.sample(range(50), 10)]
-        yield shown, set(dice.sample(shown, dice.randrange(4)))
+        recommended = [f"item-{number}" for number in dice.sample(range(50), 10)]
+        yield recommended, set(dice.sample(recommended, dice.randrange(4)))
 
 
 def scraped(registry: CollectorRegistry) -> dict[str, float]:

@@ -143,12 +143,12 @@ def test_a_query_that_is_not_utf_8_is_answered() -> None:
 @pytest.mark.browser
 def test_the_page_moves_in_a_browser_under_its_path(service: Service, browser: Browser) -> None:
     page = browser.new_page()
-    said, requests = heard(page), requests_of(page)
+    console, requests = heard(page), requests_of(page)
     page.goto(f"{service.address}/")
     expect(_shown(page, service)).to_be_visible()
     service.variants["control"].update(["x"], ["x"])
     expect(_shown(page, service)).to_be_visible()
-    assert said == []
+    assert console == []
     assert all(url.startswith(f"{service.address}/") for url in requests)
 
 

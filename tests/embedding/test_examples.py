@@ -59,8 +59,8 @@ def client(example: ModuleType) -> Iterator[httpx.Client]:
 
 def test_the_service_counts_concurrent_requests(example: ModuleType, client: httpx.Client) -> None:
     def send(number: int) -> None:
-        for shown, clicked in lists(EACH, number):
-            outcome = {"variant": "control", "shown": shown, "clicked": sorted(clicked)}
+        for recommended, clicked in lists(EACH, number):
+            outcome = {"variant": "control", "shown": recommended, "clicked": sorted(clicked)}
             assert client.post("/outcomes", json=outcome).status_code == 204
             client.get("/metrics/")
 
@@ -99,8 +99,8 @@ def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: 
         count = 'streameval_hit_rate_count{k="10"}'
         assert server.settled(count, 0) == 0
         assert loop.stdin is not None
-        for shown, clicked in lists(500):
-            event = {"recommendations": shown, "interactions": sorted(clicked)}
+        for recommended, clicked in lists(500):
+            event = {"recommendations": recommended, "interactions": sorted(clicked)}
             loop.stdin.write(f"{json.dumps(event)}\n")
         loop.stdin.flush()
         assert server.settled(count, 500) == 500
@@ -136,8 +136,8 @@ def _records(logged: list[List]) -> dict[int, list[bytes | None]]:
     """The lists as records of two partitions."""
     dice = random.Random(1)
     records: dict[int, list[bytes | None]] = {0: [], 1: []}
-    for shown, clicked in logged:
-        event = {"recommendations": shown, "interactions": sorted(clicked)}
+    for recommended, clicked in logged:
+        event = {"recommendations": recommended, "interactions": sorted(clicked)}
         records[dice.randrange(2)].append(json.dumps(event).encode())
     return records
 
@@ -235,8 +235,8 @@ def test_states_of_all_ranks_merge_to_the_bits_of_one_process() -> None:
     other.update_many(TOP + 1, TRUTH)
     for part in (TOP, TOP + 1):
         alone.update_many(part, TRUTH)
-    whole = imported("torch_distributed").all_reduce(mine, Distributed(other))
-    assert whole.state_dict() == alone.state_dict()
+    total = imported("torch_distributed").all_reduce(mine, Distributed(other))
+    assert total.state_dict() == alone.state_dict()
     assert mine.lists == 2
 
 
@@ -266,7 +266,8 @@ def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path
     others = [name for name in re.findall(r'"(.+?)"', needs) if name != "streameval"]
     (tmp_path / "logs").mkdir()
     events = [
-        {"recommendations": shown, "interactions": sorted(clicked)} for shown, clicked in lists(40)
+        {"recommendations": recommended, "interactions": sorted(clicked)}
+        for recommended, clicked in lists(40)
     ]
     for number in range(2):
         text = "".join(f"{json.dumps(event)}\n" for event in events[number::2])

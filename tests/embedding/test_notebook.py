@@ -208,9 +208,9 @@ READ = Accumulator("mrr").read("mrr")
 def test_an_invalid_argument_is_refused_with_what_to_give(
     drawn: Callable[[], object], named: str
 ) -> None:
-    with pytest.raises(MetricError) as told:
+    with pytest.raises(MetricError) as raised:
         drawn()
-    assert named in str(told.value)
+    assert named in str(raised.value)
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

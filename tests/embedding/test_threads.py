@@ -39,11 +39,11 @@ def _new() -> Accumulator:
 
 def _alone() -> Accumulator:
     """Everything counted by one thread."""
-    whole = _new()
+    total = _new()
     for number in range(THREADS):
         for shown_and_clicked in lists(EACH, number):
-            whole.update(*shown_and_clicked)
-    return whole
+            total.update(*shown_and_clicked)
+    return total
 
 
 def _count(accumulator: Accumulator) -> None:

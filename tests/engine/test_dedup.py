@@ -74,11 +74,11 @@ def test_deduplication_matches_its_definition(rows: list[tuple[str, int]]) -> No
 
 @given(events, st.integers(0, 40))
 def test_batches_make_no_difference(rows: list[tuple[str, int]], at: int) -> None:
-    whole, split = SeenIds(SPAN, patience=1), SeenIds(SPAN, patience=1)
+    total, split = SeenIds(SPAN, patience=1), SeenIds(SPAN, patience=1)
     first, second = rows[:at], rows[at:]
     together = judged(split, first) + judged(split, second, clock_of(first))
-    assert together == judged(whole, rows)
-    assert content(split) == content(whole)
+    assert together == judged(total, rows)
+    assert content(split) == content(total)
 
 
 def test_ids_that_still_wait_are_restored_with_their_own_time() -> None:

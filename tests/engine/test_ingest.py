@@ -75,8 +75,8 @@ def test_records_that_are_delivered_again_are_refused() -> None:
 def test_any_split_over_partitions_and_batches_gives_the_same_state(
     values: list[bytes | None], draw: Any
 ) -> None:
-    whole = ingest()
-    whole.apply(batch(values))
+    total = ingest()
+    total.apply(batch(values))
     split = ingest()
     shuffled = draw.sample(values, len(values))
     positions = [0, 0, 0]
@@ -86,8 +86,8 @@ def test_any_split_over_partitions_and_batches_gives_the_same_state(
         split.apply(batch(some, number, positions[number]))
         positions[number] += len(some)
         lifetime(split)
-    assert state(split) == state(whole)
-    assert split.tally.invalid == whole.tally.invalid
+    assert state(split) == state(total)
+    assert split.tally.invalid == total.tally.invalid
 
 
 def test_equal_labels_of_different_kinds_are_one_slice() -> None:
@@ -145,12 +145,12 @@ def test_the_state_depends_on_the_log_alone_for_any_batches_and_pieces(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "RECORDS_AT_ONCE", size)
         split = fed(WINDOWS, values, ends)
-    whole = fed(WINDOWS, values)
-    assert parts(split) == parts(whole)
-    tally = whole.tally
+    total = fed(WINDOWS, values)
+    assert parts(split) == parts(total)
+    tally = total.tally
     lost = sum(tally.invalid.values()) + tally.tombstones + tally.duplicates
     assert tally.consumed == len(values) == tally.valid + lost
-    assert tally.valid == sum(lists(whole).values())
+    assert tally.valid == sum(lists(total).values())
 
 
 @given(logs, logs)

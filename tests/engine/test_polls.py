@@ -33,8 +33,8 @@ PARTITIONS = range(4)
 
 def _layout(intervals: Intervals | None = None, cap: int = 50) -> Layout:
     """A family of labels and one of a segment, with windows, users and a metric of events."""
-    asked = (*METRICS, PICKY)
-    of = layout(asked, spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE, intervals=intervals)
+    requested = (*METRICS, PICKY)
+    of = layout(requested, spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE, intervals=intervals)
     (labels,) = of.families
     segment = FamilySpec(
         name="country",

@@ -96,20 +96,20 @@ def events(lists: int = 3_000, *, seed: int = 1) -> list[dict[str, Any]]:
     draw = random.Random(seed)
     made = []
     for number in range(lists):
-        shown = draw.sample(range(20), 4)
-        other = [*shown[:2], *draw.sample(range(20, 40), 2)]
+        recommended = draw.sample(range(20), 4)
+        other = [*recommended[:2], *draw.sample(range(20, 40), 2)]
         made.append(
             {
                 "id": str(number),
                 "ts": 1_790_000_000 + number * 200,
-                "recommendations": [f"i{item}" for item in shown],
-                "interactions": {f"i{item}": 2.0 for item in shown if draw.random() < 0.3},
+                "recommendations": [f"i{item}" for item in recommended],
+                "interactions": {f"i{item}": 2.0 for item in recommended if draw.random() < 0.3},
                 "user": f"u{draw.randrange(400)}",
                 "variant": draw.choice(("a", "b")),
                 "country": draw.choice(("nl", "de")),
                 "rankings": {
                     "challenger": [f"i{item}" for item in draw.sample(other, 4)],
-                    "control": [f"i{item}" for item in shown],
+                    "control": [f"i{item}" for item in recommended],
                 },
             }
         )
@@ -189,17 +189,17 @@ def test_an_event_counts_once_whatever_its_rankers(ranked: Config) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_any_order_split_restore_and_merge_gives_the_same_bytes(ranked: Config, seed: int) -> None:
     rows, draw = events(600), random.Random(seed)
-    whole = lifetime(counted(ranked, rows))
+    total = lifetime(counted(ranked, rows))
     mixed = draw.sample(rows, len(rows))
     replicas = new_ingest(ranked)
     feed(replicas, mixed[:250], ends=[7, 100])
     feed(replicas, mixed[250:], ends=[33], number=1)
-    assert lifetime(replicas) == whole
+    assert lifetime(replicas) == total
     restored = new_ingest(ranked)
     for partition in PLACES:
         parts = content_of(replicas.sections(partition))
         restored.restore(partition, {partition: replicas.positions[partition]}, parts)
-    assert lifetime(restored) == whole
+    assert lifetime(restored) == total
     assert content(restored) == content(replicas)
 
 
@@ -223,8 +223,8 @@ def test_combinations_above_the_cap_keep_their_ranker_so_lists_shown_are_read_al
         row["variant"] = f"v{number % 7}"
     ingest = counted(config, rows)
     report = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
-    whole = [entry for entry in report.series if (entry.window, entry.family) == ("lifetime", 0)]
-    series = [entry for entry in whole if entry.metric.text == "ctr"]
+    total = [entry for entry in report.series if (entry.window, entry.family) == ("lifetime", 0)]
+    series = [entry for entry in total if entry.metric.text == "ctr"]
     lists = {
         name: sum(entry.reading.lists for entry in series if entry.labels[-1] == name)
         for name in ("shown", "challenger", "control")

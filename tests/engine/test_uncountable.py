@@ -245,11 +245,11 @@ SHOWN, CLICKED = Partition("shown", 0), Partition("clicked", 0)
 
 
 def _streams(bad: int) -> dict[Partition, list[bytes]]:
-    shown = [{"ts": n, "request_id": n, "recommendations": ["a", "b"]} for n in range(60)]
+    impressions = [{"ts": n, "request_id": n, "recommendations": ["a", "b"]} for n in range(60)]
     clicked = [{"ts": n + 2, "request_id": n, "item": "ab"[n % 2]} for n in range(60)]
-    shown[bad]["recommendations"] = ["a", "poison"]
+    impressions[bad]["recommendations"] = ["a", "poison"]
     return {
-        SHOWN: [json.dumps(event).encode() for event in shown],
+        SHOWN: [json.dumps(event).encode() for event in impressions],
         CLICKED: [json.dumps(event).encode() for event in clicked],
     }
 

@@ -234,11 +234,11 @@ class TestMarks:
         ]
         path = json_lines(tmp_path / "events.ndjson", events)
         assert readings(path, "-m", "mrr")[0]["value"] == 0.5
-        listed = [
+        entries = [
             Event(recommendations=event["recommendations"], interactions=event["interactions"])
             for event in events
         ]
-        assert value(listed, None, metric="mrr") == 0.5
+        assert value(entries, None, metric="mrr") == 0.5
         columns = Columns(
             recommendations=np.array([[7, 8], [7, 8]]),
             interactions=[np.array([1] * 10), np.array([7])],
@@ -280,9 +280,9 @@ class TestAnswers:
 
 def test_a_store_of_checkpoints_is_no_file_of_events(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text('{"version":1,"cluster":"c","group":"g"}\n')
-    for given in ((tmp_path,), ({1: ["a"]}, tmp_path), (tmp_path, {1: ["a"]})):
+    for inputs in ((tmp_path,), ({1: ["a"]}, tmp_path), (tmp_path, {1: ["a"]})):
         with pytest.raises(UsageError, match="a store of checkpoints, whose events are counted"):
-            evaluate(*given, "mrr")
+            evaluate(*inputs, "mrr")
 
 
 def test_a_folder_is_read_once_whatever_links_lead_to_it(tmp_path: Path) -> None:
@@ -308,11 +308,13 @@ def test_a_folder_of_too_many_files_is_refused(
 def test_braces_in_the_name_of_a_file_name_no_setting(tmp_path: Path) -> None:
     path = tmp_path / "{by}.csv"
     path.write_text("user,thing\n1,a\n")
-    given: tuple[str | Path, ...] = ("--recommendations", path, "--truth", path)
+    arguments: tuple[str | Path, ...] = ("--recommendations", path, "--truth", path)
     with pytest.raises(UsageError) as raised:
         evaluate(path, {1: ["a"]}, "mrr")
-    for said in (str(raised.value), run("evaluate", *given, "-m", "mrr").stderr):
-        assert said.removeprefix("streameval: ").startswith(f"{path}: no column has a usual name")
+    for message in (str(raised.value), run("evaluate", *arguments, "-m", "mrr").stderr):
+        assert message.removeprefix("streameval: ").startswith(
+            f"{path}: no column has a usual name"
+        )
     with pytest.raises(UsageError, match=r"holds the \{ties\} with columns="):
         evaluate(rows(recommendations=[["a"]], interactions=[["a"]]), "mrr", by="{ties}")
 

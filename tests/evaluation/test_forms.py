@@ -197,8 +197,8 @@ def test_the_command_keeps_cells_as_ids_with_the_separator_that_it_names(tmp_pat
     split = run(*call)
     assert json.loads(split.stdout)[0]["value"] == 0.5
     assert "with --separator prediction= each is one id." in split.stderr
-    whole = run(*call, "--separator", "prediction=")
-    assert json.loads(whole.stdout)[0]["value"] == 0.0
+    total = run(*call, "--separator", "prediction=")
+    assert json.loads(total.stdout)[0]["value"] == 0.0
 
 
 def test_commands_take_the_same_settings(tmp_path: Path) -> None:

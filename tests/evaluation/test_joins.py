@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::streameval.errors.SuspiciousEve
 def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) -> None:
     of = world(3, 60)
     rule = of.attribution
-    whole = merged(partials([joined(of.shown, of.acts, rule).lists], *METRICS))[Cell((), None)]
+    total = merged(partials([joined(of.shown, of.acts, rule).lists], *METRICS))[Cell((), None)]
     shown, clicks = tmp_path / "shown.parquet", tmp_path / "clicks.csv"
     parquet.write_table(of.shown, shown, row_group_size=17)
     csv.write_csv(of.acts, clicks)
@@ -48,7 +48,7 @@ def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) 
             intervals=None,
             processes=processes,
         )
-        assert bits(evaluation.accumulator()) == bits(whole)
+        assert bits(evaluation.accumulator()) == bits(total)
         assert (
             len(evaluation.values(library="pyarrow"))
             == evaluation.outcomes["impressions"]["counted"]
@@ -172,19 +172,23 @@ def test_an_error_says_where_a_column_is_named_and_what_rows_need(tmp_path: Path
     config.write_text(CONFIG.format(key="user_item"))
     nobody = pa.array([None], pa.string())
     clicks = pa.table({"item": ["a"], "times": [1], "users": ["u1"], "event_id": ["e"]})
-    shown = pa.table({**SHOWN, "variant": ["x"]}).rename_columns({"user": "users"})
+    impressions = pa.table({**SHOWN, "variant": ["x"]}).rename_columns({"user": "users"})
     with pytest.raises(InputError, match=r"column 'event_id'.*in \[\[attribution.interactions\]\]"):
-        evaluate(impressions=shown, interactions=clicks.drop_columns("event_id"), config=config)
+        evaluate(
+            impressions=impressions, interactions=clicks.drop_columns("event_id"), config=config
+        )
     with pytest.raises(InputError, match=r"column 'request_id'.*in \[attribution\]"):
-        evaluate(impressions=shown.drop_columns("request_id"), interactions=clicks, config=config)
+        evaluate(
+            impressions=impressions.drop_columns("request_id"), interactions=clicks, config=config
+        )
     with pytest.raises(InputError, match=r"column 'user'.*with columns=\{'user': 'NAME'\}"):
         evaluate(
             "mrr",
-            impressions=shown,
+            impressions=impressions,
             interactions=clicks.drop_columns("users"),
             attribution=Attribution(key="user_item"),
         )
-    lost = shown.set_column(0, "request_id", [nobody])
+    lost = impressions.set_column(0, "request_id", [nobody])
     text = "1 of 1 rows of impressions are invalid and left out; a row needs request_id, time, rec"
     with pytest.warns(SuspiciousEventsWarning, match=text), pytest.raises(NoEventsError):
         evaluate("mrr", impressions=lost, interactions=pa.table(CLICKS))
@@ -192,9 +196,12 @@ def test_an_error_says_where_a_column_is_named_and_what_rows_need(tmp_path: Path
 
 def test_seconds_that_are_read_as_microseconds_are_doubted() -> None:
     at = 1_767_225_600
-    shown, clicks = pa.table({**SHOWN, "times": [at]}), pa.table({**CLICKS, "times": [at + 3_600]})
+    impressions, clicks = (
+        pa.table({**SHOWN, "times": [at]}),
+        pa.table({**CLICKS, "times": [at + 3_600]}),
+    )
     with pytest.warns(SuspiciousEventsWarning, match="is 'us' the unit of times"):
-        evaluate("mrr", impressions=shown, interactions=clicks)
+        evaluate("mrr", impressions=impressions, interactions=clicks)
 
 
 def test_users_without_lists_and_types_that_no_rule_names_are_told_of_lines_and_tables(
@@ -230,14 +237,14 @@ def test_users_without_lists_and_types_that_no_rule_names_are_told_of_lines_and_
 
 
 def test_columns_without_values_are_unlike_none() -> None:
-    shown = pa.table({**SHOWN, "request_id": [1], "recommendations": [[7]]})
+    impressions = pa.table({**SHOWN, "request_id": [1], "recommendations": [[7]]})
     clicks = pa.table({"request_id": [1], "item": [7], "times": [1]})
     nothing = pa.table(CLICKS).slice(0, 0)
     nobody = pa.table({**CLICKS, "request_id": pa.nulls(1, pa.string()), "item": [7]})
     for empty in (nothing, nobody):
-        result = joined(shown, empty, Attribution())
+        result = joined(impressions, empty, Attribution())
         assert (result.counts[0].counted, result.counts[1].invalid) == (1, len(empty))
         assert pieces(empty, "interactions", Attribution(), 2).num_rows == len(empty)
         streams = {"empty": empty, "clicks": clicks}
-        both = evaluate("mrr", impressions=shown, interactions=streams)
+        both = evaluate("mrr", impressions=impressions, interactions=streams)
         assert (both["mrr"].value, both.outcomes["empty"]["invalid"]) == (1.0, len(empty))

@@ -74,9 +74,9 @@ def test_list_views_of_events_are_read_at_every_door() -> None:
     kind = pa.list_view(pa.string())
     columns = {"recommendations": views(_LISTS, kind), "interactions": views([["b"], ["c"]], kind)}
     assert mrr(pa.table(columns)) == 0.75
-    for given in ((pa.table(columns),), tuple(columns.values())):
+    for inputs in ((pa.table(columns),), tuple(columns.values())):
         accumulator = Accumulator("mrr")
-        accumulator.update_many(*given)
+        accumulator.update_many(*inputs)
         assert accumulator.read("mrr").value == 0.75
 
 

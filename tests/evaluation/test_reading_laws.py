@@ -56,8 +56,8 @@ def test_lists_that_leave_items_out_are_lists_without_them(
     """Ranks keep their gaps but for those of the items left out; an emptied list stays a list."""
     folder = tmp_path_factory.mktemp("law")
     for name, ranked, both, seen in _forms(world, folder):
-        whole = world.counted(ranked=ranked, left_out=False)
-        assert state(*both) == whole, name
+        total = world.counted(ranked=ranked, left_out=False)
+        assert state(*both) == total, name
         assert state(*both, exclude=seen) == world.counted(ranked=ranked, left_out=True), name
 
 
@@ -175,7 +175,7 @@ def test_how_a_table_is_stored_changes_no_bit(
     columns = {"rank": None, "recommendations.item": "thing"}
     assert state(table, truth, **options | {"columns": columns}) == expected
     turned = evaluate(frame[::-1], truth, *METRICS, **options)
-    whole = evaluate(frame, truth, *METRICS, **options)
+    total = evaluate(frame, truth, *METRICS, **options)
     assert {name: of.value for name, of in turned.items()} == pytest.approx(
-        {name: of.value for name, of in whole.items()}, nan_ok=True, rel=0
+        {name: of.value for name, of in total.items()}, nan_ok=True, rel=0
     )

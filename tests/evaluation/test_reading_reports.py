@@ -185,16 +185,18 @@ def _given(what: Any, folder: Path) -> Any:
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.about)
 def test_a_report_has_its_right_answer(report: Report, tmp_path: Path) -> None:
-    given = [_given(report.shown, tmp_path)]
-    given += [] if report.truth is None else [_given(report.truth, tmp_path)]
+    inputs = [_given(report.shown, tmp_path)]
+    inputs += [] if report.truth is None else [_given(report.truth, tmp_path)]
     if isinstance(report.right, str):
         with pytest.raises(StreamevalError) as raised:
-            evaluate(*given, report.metric, **report.options)
+            evaluate(*inputs, report.metric, **report.options)
         assert report.right in str(raised.value)
         return
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", SuspiciousEventsWarning)
-        evaluation = evaluate(*given, report.metric, **report.options)
+        evaluation = evaluate(*inputs, report.metric, **report.options)
     assert evaluation[report.metric].value == report.right
-    said = [str(warning.message) for warning in warned]
-    assert any(re.search(report.warned, text) for text in said) if report.warned else not said
+    messages = [str(warning.message) for warning in warned]
+    assert (
+        any(re.search(report.warned, text) for text in messages) if report.warned else not messages
+    )

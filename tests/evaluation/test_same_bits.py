@@ -166,8 +166,8 @@ def test_every_door_has_the_bits_of_one_list_after_the_other(seed: int, tmp_path
     drawn = world(seed)
     expected = drawn.counted()
     states = {
-        name: b"".join(evaluate(*given, *METRICS).accumulator().dump())
-        for name, given in doors(drawn, tmp_path)
+        name: b"".join(evaluate(*inputs, *METRICS).accumulator().dump())
+        for name, inputs in doors(drawn, tmp_path)
     }
     assert {name: state == expected for name, state in states.items()} == dict.fromkeys(
         states, True

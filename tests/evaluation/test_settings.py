@@ -178,8 +178,8 @@ def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None
     def state(**options: Any) -> bytes:
         return b"".join(counted_as(**options).accumulator().dump())
 
-    whole, said_always = _outcome(state)
-    assert whole
+    total, said_always = _outcome(state)
+    assert total
     for name, options in SETTINGS.items():
         if form in {"join", "join of CSV"} and name == "processes":
             continue  # Processes count the buckets of a join, which takes long.
@@ -187,9 +187,9 @@ def test_no_setting_is_taken_and_does_nothing(form: str, tmp_path: Path) -> None
         (setting,) = options
         is_said = f"{setting}=" in said.replace(said_always, "")
         if result and not is_said:
-            assert (result != whole) or (form, name) in DECIDES, name
+            assert (result != total) or (form, name) in DECIDES, name
         elif result:
-            assert result == whole, name
+            assert result == total, name
 
 
 def test_rows_of_partials_take_no_settings(tmp_path: Path) -> None:

@@ -102,15 +102,15 @@ def test_commands_take_a_table_of_users(tmp_path: Path, world: World) -> None:
         name: evaluation.slice(plan=name)["mrr"].value for name in ("free", "paid")
     }
     apart = {name: evaluation.accumulator(plan=name) for name in ("free", "paid")}
-    (shown,) = from_json("gaps", *files, "--by", "plan", "-m", "mrr")["gaps"]
-    assert shown["difference"] == gap(apart, "mrr").difference
+    (row,) = from_json("gaps", *files, "--by", "plan", "-m", "mrr")["gaps"]
+    assert row["difference"] == gap(apart, "mrr").difference
 
 
 def test_lists_and_matrices_take_a_label_for_each_user() -> None:
     scores, truth, plans = np.array([[0.1, 0.2], [0.4, 0.3]]), [[0], [0]], ["paid", "free"]
     ragged = np.array([1, 0, 0]), np.array([0, 2, 3])
-    for given in (scores, [[1, 0], [0]], np.array([[1, 0], [0, 1]]), ragged):
-        evaluation = evaluate(given, truth, "mrr", by="plan", users=plans)
+    for inputs in (scores, [[1, 0], [0]], np.array([[1, 0], [0, 1]]), ragged):
+        evaluation = evaluate(inputs, truth, "mrr", by="plan", users=plans)
         assert values(evaluation) == {"paid": 0.5, "free": 1.0}
     with pytest.raises(UsageError, match="give the labels of lists as users="):
         evaluate(scores, truth, "mrr", by="plan")
@@ -171,9 +171,9 @@ def test_labels_of_lists_in_cells_are_of_the_rows(tmp_path: Path) -> None:
 def test_ids_of_users_keep_their_type_where_both_sides_can(
     users: list[Any], other: list[Any], expected: list[Any]
 ) -> None:
-    shown, liked = (pd.DataFrame({"user": of, "item": ["a", "b"]}) for of in (users, other))
+    impressions, liked = (pd.DataFrame({"user": of, "item": ["a", "b"]}) for of in (users, other))
     for library in ("pandas", "polars"):
-        assert list(evaluate(shown, liked, "mrr").values("user", library)["user"]) == expected
+        assert list(evaluate(impressions, liked, "mrr").values("user", library)["user"]) == expected
 
 
 def test_integers_of_users_stay_such_beside_an_unknown_one() -> None:

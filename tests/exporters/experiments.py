@@ -69,9 +69,9 @@ def report(
 ) -> Report:
     """Treatment is better in two metrics, worse in the guardrail, and equal in one."""
     usual = {"control": variant(CONTROL), "treatment": variant(TREATMENT, seed=2)}
-    asked = Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01})
+    requested = Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01})
     return compare_with_control(
-        experiment or asked,
+        experiment or requested,
         [parse(metric) for metric in METRICS],
         variants or usual,
         Intervals(),
@@ -81,10 +81,10 @@ def report(
 
 def adjusted_report() -> Report:
     """The report as if its first row were adjusted by what users did before."""
-    whole = report()
-    first, *others = whole.rows
+    total = report()
+    first, *others = total.rows
     first = msgspec.structs.replace(first, known=0.83, narrower=0.4, raw_lift=0.08)
-    return whole._replace(rows=[first, *others])
+    return total._replace(rows=[first, *others])
 
 
 def findings(of: Report | None = None) -> tuple[Finding, ...]:

@@ -105,13 +105,13 @@ def test_a_gap_that_has_not_changed_is_not_computed_again(
 
 
 def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapshot) -> None:
-    listed = [
+    entries = [
         ((sample.name, *sorted(sample.labels.items())), sample.value)
         for family in analysis_families(snapshot.findings)
         for sample in family.samples
     ]
-    samples = dict(listed)
-    assert len(samples) == len(listed), "no sample twice"
+    samples = dict(entries)
+    assert len(samples) == len(entries), "no sample twice"
     (first, _) = _of(snapshot, "country")["hit_rate@1"]
     labels = (("by", "country"), ("metric", "hit_rate@1"))
     last = (("variant", "a"), ("window", "lifetime"))

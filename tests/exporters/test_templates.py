@@ -59,10 +59,10 @@ def _everything(name: str) -> Snapshot:
     )
     series = [mean("ndcg@10", (label,), 1 + n, 9) for n, label in enumerate(("control", name))]
     state = health(trouble=name, partitions=busy_health().partitions, invalid={name: 3})
-    shown = picture(
+    snapshot = picture(
         *series, refused_value("capri:recall@5", (name,)), label_names=(name,), state=state
     )
-    return msgspec.structs.replace(shown, findings=result, source=name)
+    return msgspec.structs.replace(snapshot, findings=result, source=name)
 
 
 @pytest.mark.parametrize("view", ["", "ndcg@10"])
@@ -89,7 +89,7 @@ def test_data_of_a_script_reads_back_equal() -> None:
 
 
 def test_each_slice_has_a_number_of_its_own_which_gives_its_colour() -> None:
-    shown = picture(*(mean("ndcg@10", (name,), 1, 2) for name in "abc"))
-    of_all = excerpt(shown, Selection())
+    snapshot = picture(*(mean("ndcg@10", (name,), 1, 2) for name in "abc"))
+    of_all = excerpt(snapshot, Selection())
     assert [of_all.index_of([name]) for name in ("a", "b", "c", "gone")] == [0, 1, 2, 3]
-    assert excerpt(shown, Selection(variants=("b",))).index_of(["c"]) == 2
+    assert excerpt(snapshot, Selection(variants=("b",))).index_of(["c"]) == 2

@@ -231,8 +231,8 @@ def test_a_slow_request_gets_no_more_time(tmp_path: Path) -> None:
 
 
 def test_two_requests_at_once_are_answered_in_turn(tmp_path: Path) -> None:
-    asked = b"GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.0\r\n\r\n"
-    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, asked) as (client,):
+    requested = b"GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.0\r\n\r\n"
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, requested) as (client,):
         answer = b"".join(iter(lambda: client.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 200")
     assert answer.count(b"HTTP/1.1 404") == 1

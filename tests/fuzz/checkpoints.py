@@ -260,17 +260,17 @@ def _edited(content: bytes, edits: Sequence[Edit]) -> bytes:
 def _replaced(content: bytes, where: int, value: Any, codec: Any = msgspec.msgpack) -> bytes:
     """The bytes with another value instead of one inside, or without it."""
     try:
-        whole = [codec.decode(content)]
+        total = [codec.decode(content)]
     except msgspec.DecodeError:
         return content[: where % (len(content) + 1)]
-    entries = list(_entries(whole))
+    entries = list(_entries(total))
     container, key = entries[where % len(entries)]
-    if where % 5 or container is whole:
+    if where % 5 or container is total:
         container[key] = value
     else:
         del container[key]
     try:
-        return bytes(codec.encode(whole[0]))
+        return bytes(codec.encode(total[0]))
     except (msgspec.MsgspecError, OverflowError, TypeError, UnicodeEncodeError):
         return b""
 

@@ -73,18 +73,18 @@ def requests() -> st.SearchStrategy[Sent]:
     method = st.sampled_from(["GET"] * 9 + _METHODS)
     body = st.just(b"") | st.just(b"") | st.binary(max_size=20)
     request = st.tuples(method, target, version, headers, body).map(_written)
-    whole = st.lists(request, min_size=1, max_size=3)
+    total = st.lists(request, min_size=1, max_size=3)
     broken = st.lists(request | _cut(request) | st.binary(max_size=200), min_size=1, max_size=3)
-    complete = whole.map(lambda sent: Sent(b"".join(sent) + _LAST, ends=False))
+    complete = total.map(lambda sent: Sent(b"".join(sent) + _LAST, ends=False))
     rough = broken.map(lambda sent: Sent(b"".join(sent), ends=True))
     return complete | rough
 
 
 @st.composite
 def _cut(draw: st.DrawFn, request: st.SearchStrategy[bytes]) -> bytes:
-    whole = draw(request)
-    start = draw(st.integers(0, len(whole)))
-    return whole[:start] + draw(st.binary(max_size=4)) + whole[start + draw(st.integers(0, 4)) :]
+    total = draw(request)
+    start = draw(st.integers(0, len(total)))
+    return total[:start] + draw(st.binary(max_size=4)) + total[start + draw(st.integers(0, 4)) :]
 
 
 def _basic(credentials: tuple[str, str]) -> tuple[str, str]:

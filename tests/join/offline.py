@@ -155,7 +155,7 @@ def _event(case: Case, shown: Record, interactions: Sequence[Record]) -> tuple[A
         gain = case.gains[interaction["type"]]
         gains[interaction["item"]].append(gain)
         gains[interaction["item"], interaction["type"]].append(gain)
-    whole = {key: max(of) if case.combine == "max" else sum(of) for key, of in gains.items()}
-    by_item = sorted((key, gain) for key, gain in whole.items() if isinstance(key, str))
-    by_type = sorted((key, gain) for key, gain in whole.items() if isinstance(key, tuple))
+    total = {key: max(of) if case.combine == "max" else sum(of) for key, of in gains.items()}
+    by_item = sorted((key, gain) for key, gain in total.items() if isinstance(key, str))
+    by_type = sorted((key, gain) for key, gain in total.items() if isinstance(key, tuple))
     return shown["ts"], (shown["variant"],), tuple(shown["shown"]), tuple(by_item), tuple(by_type)

@@ -106,11 +106,11 @@ def counts(ingest: Ingest) -> bytes:
 
 
 def outcomes(ingest: Ingest) -> list[OutcomeCounts]:
-    whole = [OutcomeCounts() for _ in TOPICS]
+    total = [OutcomeCounts() for _ in TOPICS]
     for partition in ingest.partitions:
         parts = _joined_state(ingest, partition).outcomes
-        whole = [one.plus(other) for one, other in zip(whole, parts, strict=True)]
-    return whole
+        total = [one.plus(other) for one, other in zip(total, parts, strict=True)]
+    return total
 
 
 def undelayed(ingest: Ingest) -> list[OutcomeCounts]:

@@ -108,8 +108,8 @@ def _is_absent(row: Row, *names: str) -> bool:
 
 
 def _gain(row: Row, rule: Rule) -> float:
-    given: float | None = row.get("gain")
-    return rule.types.get(row["type"] or "", 1.0) if given is None else given
+    inputs: float | None = row.get("gain")
+    return rule.types.get(row["type"] or "", 1.0) if inputs is None else inputs
 
 
 def _copies(

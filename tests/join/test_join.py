@@ -126,14 +126,14 @@ EXPECTED = [(record["request_id"], record["user"]) for record in LISTS]
 
 
 def test_joined_lists_name_their_users_and_requests_after_a_restart_too() -> None:
-    whole, split = Run(WITH_USERS, users=True), Run(WITH_USERS, users=True)
+    total, split = Run(WITH_USERS, users=True), Run(WITH_USERS, users=True)
     for partition in split.logs:
         split.read(partition, 3)
         split.restart()
-    for run in (whole, split):
+    for run in (total, split):
         run.joined()
         assert sorted(run.seen) == EXPECTED
-    assert whole.content() == split.content()
+    assert total.content() == split.content()
 
 
 def test_users_are_not_kept_unless_needed() -> None:
@@ -160,7 +160,7 @@ NOT_OF_A_KEY = {"invalid", "tombstone"}
 
 def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, list[Explanation]]:
     """The explanations of all keys after the same records."""
-    listed = []
+    entries = []
     run = Run(case)
     for key in USERS if case.key == "user_item" else REQUESTS:
         run = Run(case)
@@ -170,8 +170,8 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
         if ended:
             run.joined()
         explanation = listener.explanation()
-        listed += [] if explanation is None else [explanation]
-    return run, listed
+        entries += [] if explanation is None else [explanation]
+    return run, entries
 
 
 @given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())

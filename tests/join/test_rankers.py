@@ -96,10 +96,10 @@ def test_closed_lists_count_as_events_with_their_interactions_do(
     fed(ingest, [*streams(rows)], (0, 0))
     events_alone = new_ingest(plain)
     events_alone.apply(batch_of(LISTS, [msgspec.json.encode(row) for row in rows]))
-    whole = lifetime(events_alone)
-    assert lifetime(ingest) != whole, "the newest lists wait for the end of their window"
+    total = lifetime(events_alone)
+    assert lifetime(ingest) != total, "the newest lists wait for the end of their window"
     ingest.end([LISTS, CLICKS])
-    assert lifetime(ingest) == whole
+    assert lifetime(ingest) == total
     assert {labels[1] for labels in lifetime(ingest)} == {"shown", "challenger", "control"}
 
 
@@ -107,22 +107,22 @@ def test_closed_lists_count_as_events_with_their_interactions_do(
 def test_a_join_that_was_restored_while_lists_waited_has_the_same_bytes(
     joins: Config, seed: int
 ) -> None:
-    whole, halves = new_ingest(joins), new_ingest(joins)
+    total, halves = new_ingest(joins), new_ingest(joins)
     of_streams = [*streams(events(300))]
     cuts = [random.Random(seed).randrange(len(stream)) for stream in of_streams]
-    for ingest in (whole, halves):
+    for ingest in (total, halves):
         ingest.begin(LISTS, {LISTS: 0, CLICKS: 0})
-    fed(whole, of_streams, (0, 0))
+    fed(total, of_streams, (0, 0))
     fed(halves, [stream[:cut] for stream, cut in zip(of_streams, cuts, strict=True)], (0, 0))
     restored, parts, offsets = new_ingest(joins), parts_of(halves), halves.positions
     restored.restore(LISTS, offsets, parts)
     assert parts_of(restored) == parts
     assert any(name.startswith("~join/shown") for name in parts), "lists wait"
     fed(restored, of_streams, [offsets[LISTS], offsets[CLICKS]])
-    for ingest in (whole, restored):
+    for ingest in (total, restored):
         ingest.end([LISTS, CLICKS])
-    assert lifetime(restored) == lifetime(whole)
-    assert content(restored, LISTS).keys() == content(whole, LISTS).keys()
+    assert lifetime(restored) == lifetime(total)
+    assert content(restored, LISTS).keys() == content(total, LISTS).keys()
 
 
 def test_lists_that_wait_keep_their_rankers_if_these_are_written_in_another_order(

@@ -77,14 +77,14 @@ def test_the_join_equals_the_slow_join_and_every_row_has_one_outcome(seed: int) 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_neither_order_nor_buckets_nor_steps_change_anything(seed: int) -> None:
     of, random = world(seed), Random(seed)
-    whole = _join(of)
-    events, counts = _events(whole.lists), whole.counts
+    total = _join(of)
+    events, counts = _events(total.lists), total.counts
 
     shuffled = World(_shuffled(random, of.impressions), _shuffled(random, of.interactions), of.rule)
     again = _join(shuffled)
     assert _events(again.lists) == events
     for side in ("impressions", "interactions"):
-        before, after = _named(getattr(whole, side)), _named(getattr(again, side))
+        before, after = _named(getattr(total, side)), _named(getattr(again, side))
         assert _outcomes(of, side, before) == _outcomes(shuffled, side, after)
 
     parts = _bucketed(of, random.choice([1, 3, 50]))
@@ -107,10 +107,10 @@ def _events_of(tables: Any) -> list[tuple[Any, ...]]:
 
 
 def _sum(counts: Sequence[tuple[RowCounts, RowCounts]]) -> tuple[RowCounts, RowCounts]:
-    whole = RowCounts(), RowCounts()
+    total = RowCounts(), RowCounts()
     for shown, interactions in counts:
-        whole = whole[0].plus(shown), whole[1].plus(interactions)
-    return whole
+        total = total[0].plus(shown), total[1].plus(interactions)
+    return total
 
 
 def _bucketed(of: World, buckets: int) -> list[JoinedTables]:
@@ -149,14 +149,14 @@ def _steps(of: World, random: Random) -> list[Any]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_copies_are_duplicates_and_a_shift_of_all_times_changes_nothing(seed: int) -> None:
     of = world(seed)
-    whole = _join(of)
+    total = _join(of)
     with_copies = of._replace(
         impressions=[*of.impressions, *(row for row in of.impressions if row["request_id"])],
         interactions=[*of.interactions, *(row for row in of.interactions if row["event_id"])],
     )
     more = _join(with_copies)
-    assert _events(more.lists) == _events(whole.lists)
-    for before, after in zip(whole.counts, more.counts, strict=True):
+    assert _events(more.lists) == _events(total.lists)
+    for before, after in zip(total.counts, more.counts, strict=True):
         changed = {
             name
             for name, number in msgspec.structs.asdict(after.plus(before, -1)).items()
@@ -169,9 +169,9 @@ def test_copies_are_duplicates_and_a_shift_of_all_times_changes_nothing(seed: in
         interactions=[_later(row, shift) for row in of.interactions],
     )
     shifted = _join(later)
-    assert shifted.impressions.tolist() == whole.impressions.tolist()
-    assert shifted.interactions.tolist() == whole.interactions.tolist()
-    assert shifted.lists.drop_columns(["times"]).equals(whole.lists.drop_columns(["times"]))
+    assert shifted.impressions.tolist() == total.impressions.tolist()
+    assert shifted.interactions.tolist() == total.interactions.tolist()
+    assert shifted.lists.drop_columns(["times"]).equals(total.lists.drop_columns(["times"]))
 
 
 def _later(row: Row, shift: int) -> Row:

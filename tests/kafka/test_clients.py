@@ -58,22 +58,22 @@ def topic(_session_broker: Broker) -> str:
 def test_daemons_of_both_clients_continue_each_others_state_with_equal_bytes(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    whole = _counted(options(broker, topic))
-    assert whole.tally.valid == _EVENTS * 2 // 3
+    total = _counted(options(broker, topic))
+    assert total.tally.valid == _EVENTS * 2 // 3
     for quarter, client in enumerate((*CLIENTS, *CLIENTS), 1):
         source = options(broker, topic, group=topic, client=client, max_poll_records=100)
-        _run(_config(source, tmp_path), {p: at * quarter // 4 for p, at in whole.positions.items()})
+        _run(_config(source, tmp_path), {p: at * quarter // 4 for p, at in total.positions.items()})
     with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
         identity = cluster.topics([topic]).identities[topic]
-        committed = cluster.committed(topic, whole.positions)
+        committed = cluster.committed(topic, total.positions)
     store = folder_store(tmp_path)
     checkpoints = [
         store.newest(Shard(topic, identity, number)).saved for number in range(_PARTITIONS)
     ]
     assert {
         n: checkpoint.digests for n, checkpoint in enumerate(checkpoints) if checkpoint is not None
-    } == digests(whole)
-    assert committed == whole.positions
+    } == digests(total)
+    assert committed == total.positions
 
 
 def _config(source: KafkaOptions, store: Path | None = None) -> Config:

@@ -186,12 +186,12 @@ def record(draw: random.Random) -> bytes:
     fields |= {f"other {at}": draw.choice(_OTHERS) for at in range(draw.choice((0, 0, 1, 3)))}
     pairs = [f'"{key}"{draw.choice(_BLANKS)}:{value}' for key, value in fields.items()]
     draw.shuffle(pairs)
-    whole = f"{{{draw.choice(_BLANKS)}{','.join(pairs)}}}{draw.choice(_BLANKS)}".encode()
+    total = f"{{{draw.choice(_BLANKS)}{','.join(pairs)}}}{draw.choice(_BLANKS)}".encode()
     if draw.random() < 1 - _HALF / 2:
-        return whole
-    start = draw.randint(0, len(whole))
-    end = draw.randint(start, min(len(whole), start + draw.choice((0, 1, 4, len(whole)))))
-    return whole[:start] + draw.randbytes(draw.choice((0, 0, 1, 3))) + whole[end:]
+        return total
+    start = draw.randint(0, len(total))
+    end = draw.randint(start, min(len(total), start + draw.choice((0, 1, 4, len(total)))))
+    return total[:start] + draw.randbytes(draw.choice((0, 0, 1, 3))) + total[end:]
 
 
 def check_scan(kernel: Any, draw: random.Random) -> int:

@@ -189,16 +189,16 @@ def test_hits_of_parts_join_to_the_hits_of_the_whole(kernel: ModuleType, every: 
     draw = random.Random(3)
     rows = [stress.row(draw, "text") for _ in range(60)]
     lists, interactions = [items for items, _ in rows], [interactions for _, interactions in rows]
-    whole = _matches(kernel, lists, interactions, every)
+    total = _matches(kernel, lists, interactions, every)
     for cuts in ((0, 60), (0, 1, 60), (0, 20, 20, 59, 60)):
         first, *others = (
             _matches(kernel, lists[start:stop], interactions[start:stop], every)
             for start, stop in pairwise(cuts)
         )
         joined = first.joined(*others)
-        assert joined.search == whole.search
+        assert joined.search == total.search
         for name, column in zip(Matches._fields[2:], joined[2:], strict=True):
-            assert column.tolist() == getattr(whole, name).tolist(), (name, cuts)
+            assert column.tolist() == getattr(total, name).tolist(), (name, cuts)
 
 
 def _matches(kernel: ModuleType, lists: list[Any], acts: list[Any], every: bool) -> Matches:  # noqa: FBT001  likewise

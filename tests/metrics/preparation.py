@@ -164,8 +164,8 @@ class Reader:
         if self.counting == "every" and gains and not isinstance(interactions, Mapping):
             ideal = [1.0] * len(interactions)
         if self.counting == "joined":
-            shown = list(event.recommendations)
-            rows = [[gain] * max(1, shown.count(item)) for item, gain in gains.items()]
+            recommended = list(event.recommendations)
+            rows = [[gain] * max(1, recommended.count(item)) for item, gain in gains.items()]
             ideal = sorted((gain for row in rows for gain in row), reverse=True)
         return Outcome(
             hits=sorted(hits, key=lambda hit: hit[0]),

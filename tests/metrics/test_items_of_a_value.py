@@ -94,20 +94,20 @@ def test_ctr_of_all_tiers_weighted_by_the_items_shown_is_ctr(k: str) -> None:
     texts = [f"ctr(among=tier:{tier}){k}" for tier in ("head", "mid", "tail")]
     accumulator = counted(*texts, f"ctr{k}", events=events)
     parts = [accumulator.read(text) for text in texts]
-    whole = accumulator.read(f"ctr{k}")
-    assert sum(part.total or 0 for part in parts) == whole.total
-    assert sum(part.count for part in parts) == whole.count
+    total = accumulator.read(f"ctr{k}")
+    assert sum(part.total or 0 for part in parts) == total.total
+    assert sum(part.count for part in parts) == total.count
 
 
 def test_metrics_by_user_and_intervals_read_the_group_too() -> None:
     text, by_user = "ndcg(among=tier:tail)@3", "ndcg(among=tier:tail,per=user)@3"
     accumulator = counted(text, by_user, "ndcg@3", intervals=Intervals(groups=16))
-    sums, whole = accumulator.groups(text), accumulator.groups("ndcg@3")
+    sums, total = accumulator.groups(text), accumulator.groups("ndcg@3")
     assert sums is not None
-    assert whole is not None
+    assert total is not None
     assert sums.denominators.sum() == 5
     assert float(sums.numerators.sum()) == pytest.approx(5 * 0.479468899, abs=1e-8)
-    assert whole.denominators.sum() == 6
+    assert total.denominators.sum() == 6
     assert accumulator.read(by_user).count == 2
 
 

@@ -52,8 +52,8 @@ def write_models(folder: Path) -> list[Path]:
 def test_several_runs_have_the_report_of_the_command(tmp_path: Path) -> None:
     *runs, truth = write_models(tmp_path)
     options: list[str | Path] = [part for path in runs for part in ("--recommendations", path)]
-    asked = [part for metric in METRICS for part in ("-m", metric)]
-    call = ("compare", *options, "--truth", truth, *asked, "--format", "json")
+    arguments = [part for metric in METRICS for part in ("-m", metric)]
+    call = ("compare", *options, "--truth", truth, *arguments, "--format", "json")
     rows = json.loads(run(*call).stdout)["comparisons"]
     by_paths = compare(*runs, *METRICS, truth=truth)
     by_dicts = compare(*MODELS, *METRICS, truth=TRUTH, names=["m0", "m1", "m2"])

@@ -69,9 +69,9 @@ def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: 
     )
     frame.to_parquet(tmp_path / "events.parquet")
     call = ("evaluate", tmp_path / "events.parquet", "-m", "mrr", "-m", "ctr", "--by", "variant")
-    told = json.loads(run(*call, "--format", "json").stdout)
+    output = json.loads(run(*call, "--format", "json").stdout)
     evaluation = evaluate(frame, "mrr", "ctr", by="variant")
-    assert {row["metric"] + row["labels"]["variant"]: row["value"] for row in told} == {
+    assert {row["metric"] + row["labels"]["variant"]: row["value"] for row in output} == {
         f"{metric}{name}": evaluation.slice(variant=name)[metric].value
         for metric in ("mrr", "ctr")
         for name in "xy"
@@ -132,9 +132,9 @@ def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
         for n in range(40)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = json.loads(run("evaluate", path, "-m", "mrr", "--format", "json").stdout)
+    output = json.loads(run("evaluate", path, "-m", "mrr", "--format", "json").stdout)
     evaluation = evaluate(path, "mrr")
-    assert evaluation["mrr"].value == told[0]["value"] == 0.25
+    assert evaluation["mrr"].value == output[0]["value"] == 0.25
     assert evaluation.to_frame()["users"].tolist() == [7.0]
     assert evaluation.values()["mrr"].tolist() == [0.0, 0.5] * 20
     spans = evaluate(path, "mrr", every="10s", columns={"time": "t"}, time_unit="s")
@@ -161,9 +161,9 @@ def test_events_and_columns_need_no_truth() -> None:
 def test_users_without_items_count_in_every_form() -> None:
     ranked, truth = {"u1": ["a"], "u2": []}, {"u1": ["a"], "u2": [], "u3": ["b"]}
     wide = pd.DataFrame({"user": list(ranked), "recommendations": list(ranked.values())})
-    for given in (ranked, wide):
+    for inputs in (ranked, wide):
         with pytest.warns(SuspiciousEventsWarning, match="without recommendations: 1"):
-            evaluation = evaluate(given, truth, "hit_rate")
+            evaluation = evaluate(inputs, truth, "hit_rate")
         assert (evaluation["hit_rate"].value, evaluation["hit_rate"].lists) == (1 / 3, 3)
 
 
@@ -201,8 +201,8 @@ class TestScores:
 
     def test_truth_may_be_lists_or_a_target_for_each_user(self, data: Data) -> None:
         marks = (data.gains > 0).astype(int)
-        listed = [np.flatnonzero(row).tolist() for row in marks]
-        by_lists = values(evaluate(data.scores, listed, *METRICS))
+        entries = [np.flatnonzero(row).tolist() for row in marks]
+        by_lists = values(evaluate(data.scores, entries, *METRICS))
         assert by_lists == values(evaluate(data.scores, marks, *METRICS))
         targets = data.scores.argmin(axis=1)
         assert evaluate(data.scores, targets, "mrr")["mrr"].value == pytest.approx(1 / ITEMS)
@@ -210,9 +210,9 @@ class TestScores:
     def test_parts_of_the_users_have_the_value_of_all(
         self, data: Data, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        whole = values(evaluate(data.scores, data.gains, *METRICS))
+        total = values(evaluate(data.scores, data.gains, *METRICS))
         monkeypatch.setattr("streameval.evaluation.score_matrix._ENTRIES", 5 * ITEMS)
-        assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
+        assert values(evaluate(data.scores, data.gains, *METRICS)) == total
 
     def test_any_library_of_arrays_may_bring_them(self, data: Data) -> None:
         expected = values(evaluate(data.scores, data.gains, *METRICS))
@@ -315,10 +315,10 @@ class TestEvaluation:
         )
 
     def test_a_function_is_a_metric_and_inputs_are_objects(self, data: Data) -> None:
-        asked = (metric_at(hit_rate, k=2), "item_coverage@2", "novelty@2", "hits")
+        requested = (metric_at(hit_rate, k=2), "item_coverage@2", "novelty@2", "hits")
         popularity = dict.fromkeys(range(ITEMS), 3)
         evaluation = evaluate(
-            data.ranked, data.truth, *asked, catalog=range(ITEMS), popularity=popularity
+            data.ranked, data.truth, *requested, catalog=range(ITEMS), popularity=popularity
         )
         assert evaluation["hit_rate@2"].value > 0
         assert evaluation["item_coverage@2"].value == 1.0

@@ -88,10 +88,10 @@ def test_pytrec_eval_has_these_values(notebook_values: dict[str, Any]) -> None:
     qrels = {
         query: {d: int(r) for d, r in of.items()} for query, of in notebook_values["qrels"].items()
     }
-    asked = {"map_cut_10": "trec:map_cut_10", "ndcg_cut_10": "trec:ndcg_cut_10"}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(asked)).evaluate(notebook_values["run"])
-    ours = evaluate(notebook_values["run"], qrels, *asked.values(), ties="id_desc").values()
-    for name, column in zip(asked, list(ours)[1:], strict=True):
+    requested = {"map_cut_10": "trec:map_cut_10", "ndcg_cut_10": "trec:ndcg_cut_10"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(requested)).evaluate(notebook_values["run"])
+    ours = evaluate(notebook_values["run"], qrels, *requested.values(), ties="id_desc").values()
+    for name, column in zip(requested, list(ours)[1:], strict=True):
         values = dict(zip(ours["user"], ours[column], strict=True))
         for query, of_query in theirs.items():
             assert values[query] == pytest.approx(of_query[name], rel=1e-6)
@@ -109,14 +109,14 @@ def test_rectools_has_these_values(notebook_values: dict[str, Any]) -> None:
     reco = frames.DataFrame(rows, columns=["user_id", "item_id", "rank"])
     truth = [(query, document) for query, of in notebook_values["qrels"].items() for document in of]
     interactions = frames.DataFrame(truth, columns=["user_id", "item_id"])
-    asked = {
+    requested = {
         "MAP@10": metrics.MAP(10),
         "NDCG@10": metrics.NDCG(10),
         "Recall@10": metrics.Recall(10),
     }
-    theirs = metrics.calc_metrics(asked, reco, interactions)
+    theirs = metrics.calc_metrics(requested, reco, interactions)
     ours = evaluate(
-        reco, interactions, *(f"rectools:{name}" for name in asked), columns={"rank": "rank"}
+        reco, interactions, *(f"rectools:{name}" for name in requested), columns={"rank": "rank"}
     )
-    for name in asked:
+    for name in requested:
         assert ours[f"rectools:{name}"].value == pytest.approx(theirs[name], rel=1e-12)

@@ -58,6 +58,6 @@ def test_the_loop_has_the_values_of_one_call(library: str) -> None:
     code = "\n".join(line for line in lines if line.startswith("    "))
     exec(textwrap.dedent(code), namespace)
     exclude = [[int(item)] for item in seen]
-    whole = evaluate(scores, truth, "ndcg@10", "hit_rate@10", exclude=exclude)
-    assert logged == {f"val/{name}": whole[name].value for name in whole}
+    total = evaluate(scores, truth, "ndcg@10", "hit_rate@10", exclude=exclude)
+    assert logged == {f"val/{name}": total[name].value for name in total}
     assert namespace["metrics"].lists == 0

@@ -202,9 +202,9 @@ def test_an_engine_counts_a_log_to_the_bytes_of_one_process(
     engine: str, log: Log, tmp_path: Path, broker: Broker
 ) -> None:
     tables = parquet.read_table(log.shown_file), parquet.read_table(log.clicks_file)
-    whole = joined(*tables, RULE)
-    assert min(whole.counts[0].duplicate, whole.counts[1].duplicate, whole.counts[1].orphan) > 100
-    expected = states(partials([whole.lists], *METRICS, by=["variant"]))
+    total = joined(*tables, RULE)
+    assert min(total.counts[0].duplicate, total.counts[1].duplicate, total.counts[1].orphan) > 100
+    expected = states(partials([total.lists], *METRICS, by=["variant"]))
     assert ENGINES[engine](log, tmp_path, broker) == expected
 
 

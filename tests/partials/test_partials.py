@@ -53,10 +53,10 @@ def events(number: int, seed: int = 1) -> list[dict[str, Any]]:
     """Lists of two variants over five hours, some without a label, a user or a time."""
     draw = random.Random(seed)
     items = [f"i{index}" for index in range(12)]
-    listed = []
+    entries = []
     for _ in range(number):
         ranked = draw.sample(items, 4)
-        listed.append(
+        entries.append(
             {
                 "recommendations": ranked,
                 "interactions": draw.sample(items, draw.randint(0, 3)),
@@ -67,7 +67,7 @@ def events(number: int, seed: int = 1) -> list[dict[str, Any]]:
                 "pro": draw.choice([True, False]),
             }
         )
-    return listed
+    return entries
 
 
 SCHEMA = pa.schema(
@@ -104,18 +104,18 @@ def states(accumulators: Mapping[Cell, Accumulator]) -> dict[Cell, Any]:
 @given(sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4), seed=st.integers(0, 1000))
 def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed: int) -> None:
     rows = events(sum(sizes), seed)
-    whole = counted(table(rows))
+    total = counted(table(rows))
     random.Random(seed).shuffle(rows)
     pieces, begin = [], 0
     for size in sizes:
         pieces.append(table(rows[begin : begin + size]))
         begin += size
-    assert counted(*pieces) == whole
+    assert counted(*pieces) == total
     apart = [row for piece in pieces for row in counted(piece)]
     random.Random(seed).shuffle(apart)
-    assert repacked(apart) == whole
+    assert repacked(apart) == total
     half = len(apart) // 2
-    assert repacked([*repacked(apart[:half]), *repacked(apart[half:])]) == whole
+    assert repacked([*repacked(apart[:half]), *repacked(apart[half:])]) == total
 
 
 def test_a_cell_equals_an_accumulator_of_its_events() -> None:
@@ -154,8 +154,8 @@ def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() ->
         accumulator.update_many(table([row for row in rows if row["variant"] == name]))
     of_arms = [arms[Cell((name,), None)] for name in names]
     assert compare(*of_arms, "hit_rate@2") == compare(*alone, "hit_rate@2")
-    (whole,) = counted(table(rows), by=(), every=None)
-    assert (whole.labels, whole.start, whole.lists) == ((), None, len(rows))
+    (total,) = counted(table(rows), by=(), every=None)
+    assert (total.labels, total.start, total.lists) == ((), None, len(rows))
 
 
 def test_rows_may_be_sequences_or_mappings() -> None:

@@ -188,9 +188,9 @@ def test_every_column_and_input_reaches_the_executors(spark: Any, name: str) -> 
 @pytest.mark.parametrize("partitions", [4, pytest.param(13, marks=pytest.mark.nightly)])
 def test_it_merges_into_the_state_of_a_daemon(spark: Any, tmp_path: Path, partitions: int) -> None:
     world = BackfilledLog(tmp_path)
-    given = frame(spark, history(world.records[:BEFORE])).repartition(partitions, "users")
+    inputs = frame(spark, history(world.records[:BEFORE])).repartition(partitions, "users")
     options: dict[str, Any] = {"catalog": 1200, "intervals": Intervals(groups=64)}
-    counted = evaluate(given, *CONFIGURED, by=BY, every="1h", **options)
+    counted = evaluate(inputs, *CONFIGURED, by=BY, every="1h", **options)
     counted.partials.write.parquet(str(tmp_path / "spark"))
     for name, backfill in (("of-spark", tmp_path / "spark"), ("of-one", world.backfill)):
         assert world.merged(backfill, into=name).returncode == 0
@@ -207,9 +207,9 @@ def test_records_of_a_topic_are_a_frame(spark: Any) -> None:
     topic = spark.createDataFrame([(value,) for value in (*values, b"no JSON")], "value binary")
     fields = "recommendations array<string>, interactions array<string>, variant string"
     record = functions.from_json(functions.col("value").cast("string"), fields)
-    given = topic.select(record.alias("event")).select("event.*")
-    given = given.where("recommendations is not null and interactions is not null")
-    evaluation = evaluate(given, "ndcg@3", "ctr", by=["variant"])
+    inputs = topic.select(record.alias("event")).select("event.*")
+    inputs = inputs.where("recommendations is not null and interactions is not null")
+    evaluation = evaluate(inputs, "ndcg@3", "ctr", by=["variant"])
     expected = merged(partials([table(rows)], "ndcg@3", "ctr", by=["variant"]))
     assert states(evaluation.accumulators()) == states(expected)
 
@@ -255,24 +255,24 @@ def test_a_join_gives_the_bits_and_refuses_the_columns_of_one_process(
     of = world(seed, 60)
     rule, metrics = of.attribution, ("ndcg@2", "value_per_list", "hit_rate(type=click)@2")
     lists = joined(of.shown, of.acts, rule).lists
-    given = spark.createDataFrame(of.shown), spark.createDataFrame(of.acts)
+    inputs = spark.createDataFrame(of.shown), spark.createDataFrame(of.acts)
     options: Any = {"by": ["variant"], "every": "1m"}
-    evaluation = evaluate(*given, *metrics, attribution=rule, buckets=40, **options)
+    evaluation = evaluate(*inputs, *metrics, attribution=rule, buckets=40, **options)
     assert states(evaluation.accumulators()) == states(
         merged(partials([lists], *metrics, **options))
     )
     key = "user" if rule.key == "user_item" else "request_id"
     with pytest.raises(InvalidEventError, match="bigint in interactions"):
         evaluate(
-            given[0],
-            given[1].withColumn(key, given[1][key].cast("bigint")),
+            inputs[0],
+            inputs[1].withColumn(key, inputs[1][key].cast("bigint")),
             "mrr",
             attribution=rule,
         )
     for name in (key, "item"):
         with pytest.raises(InvalidEventError, match=f"interactions have no column '{name}'"):
-            evaluate(given[0], given[1].drop(name), "mrr", attribution=rule)
+            evaluate(inputs[0], inputs[1].drop(name), "mrr", attribution=rule)
     with pytest.raises(UsageError, match="give that of interactions"):
-        evaluate(given[0], "mrr", attribution=rule)
+        evaluate(inputs[0], "mrr", attribution=rule)
     with pytest.raises(UsageError, match="buckets=0: give 1 or more"):
-        evaluate(*given, "mrr", attribution=rule, buckets=0)
+        evaluate(*inputs, "mrr", attribution=rule, buckets=0)

@@ -135,8 +135,8 @@ def _lines(replica: int, version: str, steps: range, end: int) -> Iterator[str]:
     where = f'job="streameval",instance="replica-{replica}:9877"'
     for step in filter(_is_looked_at, steps):
         moment = end - HOURS * 3600 + step * STEP
-        shown = exporter.exposition(_snapshot(replica, steps.start, step, end)).decode()
-        for line in shown.splitlines():
+        snapshot = exporter.exposition(_snapshot(replica, steps.start, step, end)).decode()
+        for line in snapshot.splitlines():
             if not line.startswith("#"):
                 yield f"{_placed(line, where)} {moment}\n"
 
@@ -194,9 +194,9 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
         for country in _COUNTRIES:
             series += estimates((variant, country), steps, family=1)
     state = _health(replica, start, step, moment)
-    shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
+    snapshot = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
     findings = (Finding(EXPERIMENTS, _EXPERIMENT), Finding(CHANGES, _CHANGES))
-    return msgspec.structs.replace(shown, taken_at=moment, findings=findings)
+    return msgspec.structs.replace(snapshot, taken_at=moment, findings=findings)
 
 
 def _health(replica: int, start: int, step: int, moment: int) -> Health:

@@ -167,9 +167,9 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     with Server(application(growing, exporter.exposition), "127.0.0.1:0") as server:
         to = f'{{targets: ["{server.address.removeprefix("http://")}"]}}'
         folder = tmp_path_factory.mktemp("prometheus")
-        with running(folder, _TWO_SCRAPERS.format(to=to)) as asked:
-            assert asked.settled("count(up == 1)", 2) == 2
-            yield Scraped(growing, server.address, asked)
+        with running(folder, _TWO_SCRAPERS.format(to=to)) as requested:
+            assert requested.settled("count(up == 1)", 2) == 2
+            yield Scraped(growing, server.address, requested)
 
 
 def test_a_real_prometheus_answers_the_known_mean(scraped: Scraped) -> None:

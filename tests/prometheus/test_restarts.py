@@ -72,8 +72,8 @@ class Daemon:
     @staticmethod
     def lifetime(process: Running) -> int:
         """Lists in the state, which restarts leave as they are."""
-        shown = process.document().get("metrics", ())
-        return sum(entry["count"] for entry in shown if entry["window"] == "lifetime")
+        document = process.document().get("metrics", ())
+        return sum(entry["count"] for entry in document if entry["window"] == "lifetime")
 
 
 def _event(number: int) -> bytes:
@@ -107,8 +107,8 @@ class Scraper(NamedTuple):
         return self._value(f"sum(increase({_COUNT}[{1000 * seconds:.0f}ms]))", moment)
 
     def _value(self, query: str, moment: float | None = None) -> float:
-        asked = {} if moment is None else {"time": f"{moment:.3f}"}
-        (sample,) = self.server.data("query", query=query, **asked)["result"]
+        requested = {} if moment is None else {"time": f"{moment:.3f}"}
+        (sample,) = self.server.data("query", query=query, **requested)["result"]
         return float(sample["value"][1])
 
 

@@ -152,8 +152,8 @@ def test_the_rules_ask_for_nothing_that_is_not_exported(name: str) -> None:
     metrics = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))["metrics"]
     for family in map(family_name, map(parse, [*metrics, "overlap@10"])):
         exported |= {family, *(f"{family}_{part}" for part in PARTS)}
-    asked = set(re.findall(r"(?<![\w:])(streameval_\w+)", rules_text(name)))
-    assert asked - exported == set()
+    requested = set(re.findall(r"(?<![\w:])(streameval_\w+)", rules_text(name)))
+    assert requested - exported == set()
 
 
 MISTAKES = {
@@ -181,9 +181,9 @@ def test_what_the_configuration_does_not_have_is_refused(given: tuple[str, ...])
 
 
 def test_a_value_of_windows_is_compared_in_one_of_them() -> None:
-    given = ("rules", FOLDER / "experiment.toml", "--below", "snips(target=near)=0.1")
-    assert "give --for one of the windows: 1h." in run(*given).stderr
-    done = run(*given, "--for", "1h")
+    arguments = ("rules", FOLDER / "experiment.toml", "--below", "snips(target=near)=0.1")
+    assert "give --for one of the windows: 1h." in run(*arguments).stderr
+    done = run(*arguments, "--for", "1h")
     assert 'streameval_snips_window_support{target="near",window="1h"}' in done.stdout
 
 

@@ -310,8 +310,8 @@ def test_a_timestamp_is_converted_to_the_unit_of_the_stream(millis: int, written
     for unit in units:
         text = avro.reader(SchemaDefinition("AVRO", json.dumps(schema)), unit)(value_framed)
         fields = EventFields(recommendations="r", interactions="i", time="x", time_unit=unit)
-        whole = json.loads(text) | {"r": [], "i": []}
-        (time,) = Decoder(fields, []).decode_many([json.dumps(whole).encode()]).times.tolist()  # type: ignore[union-attr]  # it has times
+        total = json.loads(text) | {"r": [], "i": []}
+        (time,) = Decoder(fields, []).decode_many([json.dumps(total).encode()]).times.tolist()  # type: ignore[union-attr]  # it has times
         assert time == millis * 1_000
 
 

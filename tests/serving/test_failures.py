@@ -88,7 +88,7 @@ class Site:
         store = store_of(str(self.folder / "state"))
         drafts = [present(store.newest(shard).saved).draft for shard in store.shards()]
         kept = [draft for draft in drafts if draft.header.shard.number != number]
-        whole = [
+        total = [
             CheckpointDraft(
                 header=draft.header,
                 parts=[
@@ -99,7 +99,7 @@ class Site:
             for draft in kept
         ]
         shutil.rmtree(self.folder / "state" / ROUNDS)
-        store_of(str(self.folder / "state")).save(whole)
+        store_of(str(self.folder / "state")).save(total)
 
 
 @pytest.fixture

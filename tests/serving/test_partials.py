@@ -102,11 +102,11 @@ def test_files_add_up_to_the_values_of_all_lists_in_every_window(tmp_path: Path)
         write(tmp_path / "rows", f"day={number % 2}/{number}.parquet", table[number * 250 :][:250])
     shown = snapshot(reader_of(tmp_path / "rows", tmp_path))
     assert values(shown) == values(offline(tmp_path, table))
-    whole = merged(partials([table], *METRICS, by=["variant"]))
+    total = merged(partials([table], *METRICS, by=["variant"]))
     for (metric, variant, window), (value, count) in values(shown).items():
         if window == "lifetime":
             (reading,) = (
-                counted.read(metric) for cell, counted in whole.items() if cell.labels == (variant,)
+                counted.read(metric) for cell, counted in total.items() if cell.labels == (variant,)
             )
             assert (value, count) == (reading.value, reading.count)
     counts = [values(shown)["ctr", "a", window][1] for window in ("5m", "1h", "lifetime")]

@@ -29,8 +29,8 @@ def test_a_problem_is_logged_when_it_begins_whatever_its_sentence_names_later(
         for log in ("events[1]", "events[0]"):
             problems.observe({log: {"advice": log}})
             ever.observe({"log": {"advice": "ever"}})
-    told = [record.fields["advice"] for record in caplog.records]  # type: ignore[attr-defined]  # given by `extra`
-    assert told == ["0.round is not known", "events[1]", "ever", "events[0]"]
+    messages = [record.fields["advice"] for record in caplog.records]  # type: ignore[attr-defined]  # given by `extra`
+    assert messages == ["0.round is not known", "events[1]", "ever", "events[0]"]
 
 
 def test_what_another_thread_observes_meanwhile_is_logged_once(

@@ -33,14 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--runs", type=int, default=100, help="of each bar; 500 is the full profile"
     )
     parser.add_argument("--mistake", choices=list(MISTAKES), help="to be found")
-    asked = parser.parse_args(arguments)
-    system = MISTAKES[asked.mistake] if asked.mistake else System()
+    options = parser.parse_args(arguments)
+    system = MISTAKES[options.mistake] if options.mistake else System()
     broken = 0
-    for seed in asked.seed or [1]:
-        simulation = Simulation(seed, asked.runs, system)
+    for seed in options.seed or [1]:
+        simulation = Simulation(seed, options.runs, system)
         print(f"seed {seed}: {simulation.world}")
-        others = () if asked.mistake else _OTHERS
-        for bar in chain(simulation.bars(), *(bars(seed, asked.runs) for bars in others)):
+        others = () if options.mistake else _OTHERS
+        for bar in chain(simulation.bars(), *(bars(seed, options.runs) for bars in others)):
             broken += not bar.passed
             print(
                 f"  {'ok    ' if bar.passed else 'BROKEN'} {bar.name}: {bar.measured}", flush=True

@@ -102,8 +102,8 @@ def _covered(rows: Sequence[Compared], lift: float) -> list[bool]:
 
 def _without_effect(name: str, trial: Trial, seeds: Sequence[int]) -> Iterator[Bar]:
     looks = [trial.world.compared(seed) for seed in seeds]
-    said = [claims(report["ctr"]) for report in looks]
-    yield at_most(f"{name}: a sentence claims a difference in ctr", 0.05, said)
+    messages = [claims(report["ctr"]) for report in looks]
+    yield at_most(f"{name}: a sentence claims a difference in ctr", 0.05, messages)
     yield at_most(f"{name}: a check raises an alarm", 0.002, [bool(of.trouble) for of in looks])
     saved = [report["ctr"].narrower for report in looks]
     widths = [1.0 - share for share in saved if share is not None]

@@ -164,11 +164,11 @@ class Late(NamedTuple):
 def _late(seed: int) -> Late:
     log = late_clicks(seed)
     how: dict[str, Any] = {"columns": {"time": "time"}, "time_unit": "s"}
-    whole = compare(log, "ctr", **how)
+    total = compare(log, "ctr", **how)
     without = compare(log, "ctr", until=SINCE + timedelta(2), **how)
-    assert isinstance(whole, ComparisonReport)
-    noted = any("the newest day" in note for note in whole.notes)
-    return Late(whole["ctr"].verdict in DECIDED, noted, without["ctr"].verdict in DECIDED)
+    assert isinstance(total, ComparisonReport)
+    noted = any("the newest day" in note for note in total.notes)
+    return Late(total["ctr"].verdict in DECIDED, noted, without["ctr"].verdict in DECIDED)
 
 
 def _kept_promise(name: str, outcomes: Sequence[bool]) -> Bar:

@@ -121,12 +121,12 @@ def table() -> Iterator[Measured]:
 
 def chance(count: int, runs: int, other: int, others: int) -> float:
     """The chance of counts that differ as much, if both have one rate: Fisher's exact test."""
-    whole = count + other
+    total = count + other
 
     def weight(part: int) -> float:
-        return math.comb(runs, part) * math.comb(others, whole - part)
+        return math.comb(runs, part) * math.comb(others, total - part)
 
-    possible = range(max(0, whole - others), min(runs, whole) + 1)
+    possible = range(max(0, total - others), min(runs, total) + 1)
     limit = weight(count) * (1 + 1e-9)
     less = sum(weight(part) for part in possible if weight(part) <= limit)
     return less / sum(map(weight, possible))

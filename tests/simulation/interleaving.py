@@ -82,7 +82,7 @@ def sight(random: np.random.Generator, lift: float) -> Sight:
     arms = {ranker: Accumulator("ctr", intervals=Intervals()) for ranker in "ab"}
     split = [*users.lists(mixed=False)]
     for ranker, arm in arms.items():
-        arm.update_many(event for shown, event in split if shown == ranker)
+        arm.update_many(event for recommended, event in split if recommended == ranker)
     bounds = mixed.interval("interleaving", "fixed")
     compared = compare(arms["a"], arms["b"], "ctr", method="fixed")
     return Sight(

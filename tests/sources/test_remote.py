@@ -56,8 +56,8 @@ def test_folders_and_patterns_of_objects_are_expanded(bucket: str) -> None:
 def test_objects_are_evaluated_as_files_are(
     bucket: str, path: str, lists: int, processes: str
 ) -> None:
-    asked = ["-m", "mrr", "--format", "json", "--processes", processes]
-    (reading,) = json.loads(printed("evaluate", f"{bucket}/{path}", *asked))
+    arguments = ["-m", "mrr", "--format", "json", "--processes", processes]
+    (reading,) = json.loads(printed("evaluate", f"{bucket}/{path}", *arguments))
     assert (reading["value"], reading["count"]) == (0.5, lists)
 
 

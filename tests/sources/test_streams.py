@@ -68,12 +68,14 @@ def truth(streams: Streams) -> Truth:
         max_ahead=60_000,
     )
     result = joined(case)
-    shown, done = result.outcomes
+    impressions, done = result.outcomes
     variants: dict[str, Outcomes] = {}
     for _, (variant,), items, sums, _ in result.events:
         outcomes = variants.setdefault(variant, Outcomes())
         _add(outcomes, [_types(gain) for item, gain in sums if item in items])
-    return Truth(impressions=shown, interactions=done, variants=dict(sorted(variants.items())))
+    return Truth(
+        impressions=impressions, interactions=done, variants=dict(sorted(variants.items()))
+    )
 
 
 def _record(given: Impression | SimulatedInteraction | bytes) -> Record:

@@ -118,12 +118,12 @@ def _counted(*cells: tuple[int, Sequence[float]]) -> Values:
 
 def test_a_cell_that_gets_the_number_of_a_binned_one_is_binned_too() -> None:
     few, many = [number / 7 for number in range(5)], [number / 9 for number in range(30)]
-    whole = state(_counted((0, [*few, *many])))
+    total = state(_counted((0, [*few, *many])))
     for cells in ((0, 1), (1, 0)):
         renamed = _counted((cells[0], few), (cells[1], many))
         renamed.reduce()
         renamed.rename({1: 0})
-        assert state(renamed) == whole
+        assert state(renamed) == total
 
 
 def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:

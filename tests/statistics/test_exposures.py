@@ -327,12 +327,12 @@ def test_the_first_and_the_last_day_of_users_do_not_depend_on_the_order(
     """As an oracle finds them in the raw visits, in whatever parts these are counted."""
     hashes = user_hashes([f"u{user}" for user, _ in rows])
     days = np.array([day for _, day in rows], np.int64)
-    whole = Users(UsersOptions(max_users=most), Items())
+    total = Users(UsersOptions(max_users=most), Items())
     for part in reversed(np.split(np.arange(len(rows)), sorted(cuts))):
         piece = Users(UsersOptions(max_users=most), Items())
         piece.add(np.zeros(part.size, np.int64), hashes[part], days[part])
-        whole.merge(piece)
-    (sample,) = whole.view(HERE)
+        total.merge(piece)
+    (sample,) = total.view(HERE)
     oracle = {
         user: (int(days[hashes == user].min()), int(days[hashes == user].max()))
         for user in hashes.tolist()

@@ -23,10 +23,10 @@ def _pieces(kind: Kind) -> st.SearchStrategy[list[Piece]]:
 
 
 def _merged(kind: Kind, *parts: Any) -> Any:
-    whole = kind.make()
+    total = kind.make()
     for part in parts:
-        whole.merge(part)
-    return whole
+        total.merge(part)
+    return total
 
 
 # Drawing events is expensive, so each test checks several properties of one draw.
@@ -38,11 +38,11 @@ def test_merging_is_associative_and_commutative(kind: Kind) -> None:
     @given(_pieces(kind), _pieces(kind), _pieces(kind), st.data())
     def check(a: list[Piece], b: list[Piece], c: list[Piece], data: st.DataObject) -> None:
         first, second, third = map(kind.counted, (a, b, c))
-        whole = state(kind.counted([*a, *b, *c]))
-        assert state(_merged(kind, _merged(kind, first, second), third)) == whole
-        assert state(_merged(kind, first, _merged(kind, second, third))) == whole
-        assert state(_merged(kind, third, second, first)) == whole
-        assert state(kind.counted(data.draw(st.permutations([*a, *b, *c])))) == whole
+        total = state(kind.counted([*a, *b, *c]))
+        assert state(_merged(kind, _merged(kind, first, second), third)) == total
+        assert state(_merged(kind, first, _merged(kind, second, third))) == total
+        assert state(_merged(kind, third, second, first)) == total
+        assert state(kind.counted(data.draw(st.permutations([*a, *b, *c])))) == total
         first.merge(kind.make())
         assert state(first) == state(_merged(kind, kind.counted(a))) == state(kind.counted(a))
 

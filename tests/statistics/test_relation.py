@@ -44,22 +44,22 @@ def _expected(*relations: tuple[int, int]) -> list[list[int]]:
 @pytest.mark.parametrize("shift", [0, 1, 1_000])
 def test_relations_add_up(shift: int) -> None:
     for first, second in product(_SIZES, repeat=2):
-        whole = _relation(first)
+        total = _relation(first)
         for _ in range(3):
-            whole.merge(_relation(second, shift))
-        assert whole.rows() == _expected((first, 0), *[(second, shift)] * 3), (first, second)
+            total.merge(_relation(second, shift))
+        assert total.rows() == _expected((first, 0), *[(second, shift)] * 3), (first, second)
 
 
 @pytest.mark.parametrize("size", _SIZES)
 def test_relations_that_share_parts_are_independent(size: int) -> None:
     part = _relation(size)
-    whole = Relation(Shape(keys=1))
-    whole.merge(part)
-    duplicate = whole.copy()
-    whole.merge(_relation(size, 7))
+    total = Relation(Shape(keys=1))
+    total.merge(part)
+    duplicate = total.copy()
+    total.merge(_relation(size, 7))
     duplicate.merge(_relation(3, 9))
     assert part.rows() == _expected((size, 0))
-    assert whole.rows() == _expected((size, 0), (size, 7))
+    assert total.rows() == _expected((size, 0), (size, 7))
     assert duplicate.rows() == _expected((size, 0), (3, 9))
 
 

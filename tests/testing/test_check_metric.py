@@ -103,8 +103,8 @@ def test_the_events_shown_are_the_smallest(broken: Callable[..., Any], smallest:
         check_metric(broken)
     (event,) = raised.value.events
     assert isinstance(event, Event)
-    shown = len(event.recommendations) if isinstance(smallest, int) else event
-    assert shown == smallest
+    recommended = len(event.recommendations) if isinstance(smallest, int) else event
+    assert recommended == smallest
     assert not any((event.interactions, event.scores, event.baseline, event.typed))
 
 

@@ -225,7 +225,7 @@ def test_any_order_split_and_restore_gives_the_same_bytes_and_values(
 def test_the_days_before_may_be_counted_elsewhere_and_merged() -> None:
     """As Spark does: rows of the days before, in parts, and a daemon that began with them."""
     events = list(visits())
-    whole = counted(events)
+    total = counted(events)
     ingest = counted(event for event in events if event["ts"] >= BEGIN)
     plain = report_of(ingest).checks.adjustment
     assert plain == (
@@ -234,8 +234,8 @@ def test_the_days_before_may_be_counted_elsewhere_and_merged() -> None:
     past = [event for event in events if event["ts"] < BEGIN]
     parts = past[::2], past[1::2]
     ingest.merge(LOG, backfilled(parts, PrePeriod(since=SINCE, metrics=("hit_rate@2",))))
-    assert users_bytes(ingest) == users_bytes(whole)
-    assert report_of(ingest).rows == report_of(whole).rows
+    assert users_bytes(ingest) == users_bytes(total)
+    assert report_of(ingest).rows == report_of(total).rows
     without = counted(event for event in events if event["ts"] >= BEGIN)
     without.merge(LOG, backfilled(parts, experiment=True))
     assert report_of(without).checks.adjustment == plain
@@ -327,9 +327,9 @@ class Oracle:
             by_day: FloatArray = x.sum(2) / n.sum(2)
             return np.asarray(by_day @ weights / weights.sum())
 
-        whole = means(x, n)
-        return whole, np.array(
-            [whole - means(np.delete(x, g, 2), np.delete(n, g, 2)) for g in range(256)]
+        total = means(x, n)
+        return total, np.array(
+            [total - means(np.delete(x, g, 2), np.delete(n, g, 2)) for g in range(256)]
         ).T
 
     def row(self) -> tuple[float, float, float]:
@@ -410,12 +410,12 @@ def test_each_day_is_adjusted_by_those_who_came_up_to_it_if_that_is_known(of: st
     events = list(visits())
     log = list(labelled(events, of))
     (row,) = (row for row in report_of(counted(log, primary=["ctr"])).rows if row.metric == "ctr")
-    whole = Oracle(events, EXPERIMENT_USERS)
+    total = Oracle(events, EXPERIMENT_USERS)
     for number in (1, 6):
         early = [event for event in events if event["ts"] < BEGIN + (number + 1) * DAY]
         oracle = Oracle(early, EXPERIMENT_USERS)
         if of == "control":
-            oracle.covariates, oracle.share = whole.covariates, whole.share
+            oracle.covariates, oracle.share = total.covariates, total.share
         control, treatment, _ = oracle.row()
         assert row.days[number].lift == pytest.approx(treatment / control - 1, rel=1e-9)
 
@@ -553,8 +553,8 @@ def test_a_plan_foretells_how_many_users_fewer_are_needed() -> None:
     events, accumulator = list(visits(2_000, before=14)), Accumulator("ctr", intervals=Intervals())
     for event in events:
         if event["ts"] < BEGIN:
-            shown = event["recommendations"], event["interactions"]
-            accumulator.update(*shown, user=event["user"], ts=event["ts"] * 1_000_000)
+            recommended = event["recommendations"], event["interactions"]
+            accumulator.update(*recommended, user=event["user"], ts=event["ts"] * 1_000_000)
     efforts = plan_of(accumulator, "ctr", lift=0.01).efforts
     shares = [present(effort.adjusted) / present(effort.users) for effort in efforts]
     report = report_of(counted(events, primary=["ctr"], pre_period=7))

@@ -113,9 +113,9 @@ def test_much_data_without_a_difference_bounds_it() -> None:
 
 def test_each_day_is_compared_with_itself() -> None:
     """The treatment grows while clicks fall: pooled it looks worse, by day it is equal."""
-    shown = [[950, 800, 500], [50, 200, 500]]
+    recommended = [[950, 800, 500], [50, 200, 500]]
     clicks = np.array([0.30, 0.20, 0.10])
-    arms = [np.tile(np.array(lists)[:, None], (1, 64)) for lists in shown]
+    arms = [np.tile(np.array(lists)[:, None], (1, 64)) for lists in recommended]
     wave = 1 + 0.05 * np.sin(np.arange(64))
     control, treatment = (
         sums(lists * clicks[:, None] * wave[:: 1 - 2 * side], lists)
@@ -124,11 +124,11 @@ def test_each_day_is_compared_with_itself() -> None:
     comparison = compare_sums(control, treatment)
     assert comparison.difference == pytest.approx(0.0, abs=1e-12)
     assert comparison.verdict != "worse"
-    whole = [
+    total = [
         sums(arm.numerators.sum(axis=0), arm.denominators.sum(axis=0))
         for arm in (control, treatment)
     ]
-    assert compare_sums(*whole).verdict == "worse"
+    assert compare_sums(*total).verdict == "worse"
 
 
 def test_days_are_weighted_by_their_information() -> None:
@@ -195,8 +195,8 @@ def test_each_day_has_the_result_at_its_end() -> None:
             (expected.lift, expected.lift_low, expected.lift_high)
         )
     assert len({day_result.evidence for day_result in days}) == 4
-    whole = compare_sums(control, treatment, precision=0.05, confidence=0.9)
-    assert (days[-1].evidence, days[-1].low) == (whole.evidence, whole.lift_low)
+    total = compare_sums(control, treatment, precision=0.05, confidence=0.9)
+    assert (days[-1].evidence, days[-1].low) == (total.evidence, total.lift_low)
 
 
 def test_arms_without_a_common_day_have_no_days() -> None:

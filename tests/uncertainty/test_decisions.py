@@ -190,8 +190,8 @@ def test_the_words_of_a_decision(
     primary: Verdict, guards: dict[str, GuardrailVerdict], text: str
 ) -> None:
     rows = [_row("ctr", primary), *(_row(name, OPEN, of) for name, of in guards.items())]
-    whole = report()._replace(rows=rows, segments=())
-    assert decision_lines(in_words(whole.finalize())) == [f"Decision: {text}"]
+    total = report()._replace(rows=rows, segments=())
+    assert decision_lines(in_words(total.finalize())) == [f"Decision: {text}"]
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_the_words_of_a_summary(
 ) -> None:
     rows = [_row(f"ctr@{n}", verdict) for n, verdict in enumerate(verdicts, 1)]
     rows += [_row(name, OPEN, of) for name, of in guards.items()]
-    whole = report()._replace(rows=rows, segments=())
-    assert summary_lines(in_words(whole.finalize())) == [text]
-    untrusted = in_words(whole.distrust("users are missing"))
+    total = report()._replace(rows=rows, segments=())
+    assert summary_lines(in_words(total.finalize())) == [text]
+    untrusted = in_words(total.distrust("users are missing"))
     assert summary_lines(untrusted) == ["b: do not trust any verdict; a check failed."]
 
 

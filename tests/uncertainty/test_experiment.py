@@ -223,10 +223,10 @@ def test_users_in_both_variants_are_reported_unless_that_is_declared(
 def test_audiences_are_thinned_to_the_same_threshold() -> None:
     users = crowd(7, 40_000)
     half = 2**63
-    whole = audience(users[:20_000])
+    total = audience(users[:20_000])
     thinned = audience(users[20_000:][users[20_000:] < half], threshold=half)
     arms = {
-        "control": variant(10)._replace(audience=whole),
+        "control": variant(10)._replace(audience=total),
         "treatment": variant(20)._replace(audience=thinned),
     }
     result = report(Experiment(), arms)
@@ -243,12 +243,12 @@ def test_lists_without_a_user_are_trusted_up_to_two_percent(anonymous: int, alar
 
 def test_days_before_the_start_do_not_count() -> None:
     early, late = binomial(1, 0.3, days=2), binomial(3, 0.1, days=3)
-    whole = sums(
+    total = sums(
         np.concatenate([early.numerators, late.numerators]),
         np.concatenate([early.denominators, late.denominators]),
         [10, 11, 12, 13, 14],
     )
-    arms = of_ctr(whole, _later(binomial(4, 0.1, days=3), 12))
+    arms = of_ctr(total, _later(binomial(4, 0.1, days=3), 12))
     comparison = row(report(Experiment(since=date(1970, 1, 13)), arms), "ctr")
     assert comparison.control == pytest.approx(0.1, abs=0.001)
     assert row(report(Experiment(), arms), "ctr") == comparison

@@ -137,10 +137,10 @@ def test_the_worst_value_is_among_those_that_may_be_the_worst(values: int) -> No
 def test_bounds_of_limits_are_beyond_those_of_every_pair(kind: IntervalKind) -> None:
     """The quick way skips pairs; a pair by itself is not corrected, so it is the narrower one."""
     values = Population(7, 9, worst=0.2).until()
-    whole = gap_between(values, kind)
+    total = gap_between(values, kind)
     pairs = [gap_between(dict(pair), kind) for pair in combinations(values.items(), 2)]
-    assert present(whole.low) <= max(pair.low for pair in pairs if pair.low is not None)
-    assert present(whole.high) >= max(pair.high for pair in pairs if pair.high is not None)
+    assert present(total.low) <= max(pair.low for pair in pairs if pair.low is not None)
+    assert present(total.high) >= max(pair.high for pair in pairs if pair.high is not None)
 
 
 def test_two_values_have_the_gap_of_their_pair() -> None:
@@ -196,7 +196,7 @@ def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
 def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
     nameless = (list_of(None, hit=number % 2 == 1) for number in range(2_000))
     anonymous = count_lists("hit_rate@1", nameless)
-    given = {
+    inputs = {
         "de": crowd(0.4),
         "nl": crowd(0.5, seed=2),
         "few": crowd(0.9, 5, seed=3),
@@ -205,7 +205,7 @@ def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
         "__missing__": crowd(0.1, seed=4),
         "__other__": crowd(0.1, seed=5),
     }
-    result = gap(given, "hit_rate@1")
+    result = gap(inputs, "hit_rate@1")
     assert set(result.compared) == {"de", "nl"}
     reasons = {name: reason.split(":")[0] for name, reason in result.left_out.items()}
     assert reasons == {
@@ -320,11 +320,11 @@ def test_the_users_of_a_value_are_worth_what_they_and_their_lists_say() -> None:
     numerators, denominators = (
         np.array([sums[part][0] for sums in values.values()]) for part in (1, 2)
     )
-    whole = pool_days(GroupSums(np.arange(4), numerators, denominators))
+    total = pool_days(GroupSums(np.arange(4), numerators, denominators))
     lists = sum(sums.denominators.sum() for sums in values.values())
     estimates = {name: pool_days(sums) for name, sums in values.items()}
     foretold = {
-        name: whole.relative_variance * lists / sums.denominators.sum()
+        name: total.relative_variance * lists / sums.denominators.sum()
         for name, sums in values.items()
     }
     assert estimates["v2"].relative_variance == pytest.approx(0.113984306374, rel=1e-9)
@@ -418,9 +418,9 @@ def test_the_bounds_of_a_ratio_are_those_of_any_unit() -> None:
     """Also beside a value that does not vary, whose error is that of all lists."""
     random = np.random.default_rng(1)
     varied, flat = random.integers(2, 12, GROUPS).astype(np.float64), np.full(GROUPS, 8.0)
-    whole, half = (
+    total, half = (
         ctr_gap(a=sliced(unit * flat, 20), b=sliced(unit * varied, 20)) for unit in (1.0, 0.5)
     )
-    assert whole.ratio_low == pytest.approx(half.ratio_low, rel=1e-12)
-    assert whole.ratio_high == pytest.approx(half.ratio_high, rel=1e-12)
-    assert whole.ratio_low != whole.ratio_high
+    assert total.ratio_low == pytest.approx(half.ratio_low, rel=1e-12)
+    assert total.ratio_high == pytest.approx(half.ratio_high, rel=1e-12)
+    assert total.ratio_low != total.ratio_high

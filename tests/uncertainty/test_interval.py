@@ -52,19 +52,19 @@ KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 def test_the_standard_error_is_that_of_the_jackknife() -> None:
     table = binomial(1, 0.1, groups=20, lists=30)
     (numerators,), (denominators,) = table[1:]
-    whole = numerators.sum() / denominators.sum()
+    total = numerators.sum() / denominators.sum()
     without = [
         (numerators.sum() - numerators[group]) / (denominators.sum() - denominators[group])
         for group in range(20)
     ]
-    expected = math.sqrt(19 / 20 * sum((mean - whole) ** 2 for mean in without))
+    expected = math.sqrt(19 / 20 * sum((mean - total) ** 2 for mean in without))
     assert standard_error(pool_days(table).influences) == pytest.approx(expected)
 
 
 def test_days_are_added_up() -> None:
     by_day = binomial(2, 0.1, days=5)
-    whole = sums(by_day.numerators.sum(axis=0), by_day.denominators.sum(axis=0))
-    assert interval(by_day, Intervals()) == interval(whole, Intervals())
+    total = sums(by_day.numerators.sum(axis=0), by_day.denominators.sum(axis=0))
+    assert interval(by_day, Intervals()) == interval(total, Intervals())
 
 
 def test_a_fixed_interval_is_students() -> None:

@@ -182,8 +182,8 @@ def test_a_mean_over_users_that_cannot_be_compared_says_why(tmp_path: Path) -> N
         f"{name} means over users are not stored by event day.",
         f"{name} on a ramp, users have been there for different times.",
     ]
-    whole = compare(path, *metrics, **dated, since=date(2026, 3, 2))
-    assert whole["hit_rate(per=user)"].control is not None
+    total = compare(path, *metrics, **dated, since=date(2026, 3, 2))
+    assert total["hit_rate(per=user)"].control is not None
 
 
 def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
     period, adjusted, *notes = report.notes
     assert len(notes) == 3
     days = ("--time", "ts", "--time-unit", "s", "--since", "2026-03-02", "--untreated-before")
-    asked = ("-m", "ctr", "-m", "hit_rate@5", *days)
-    command = ("compare", tmp_path / "log.ndjson", *asked)
+    arguments = ("-m", "ctr", "-m", "hit_rate@5", *days)
+    command = ("compare", tmp_path / "log.ndjson", *arguments)
     verdicts = [row.text for row in report.values()]
     lines = run(*command).stdout.splitlines()
     beside = [x for x in lines if x.startswith(("Compared: ", "Values adjusted ", "Note: "))]

@@ -167,7 +167,7 @@ def within(cells: Mapping[str, tuple[GroupSums, GroupSums]]) -> Compared:
     for arm, name in enumerate(("control", "b")):
         users = audience(crowd(arm, 400))
         sums = [pair[arm] for pair in cells.values()]
-        whole = GroupSums(
+        total = GroupSums(
             sums[0].days,
             np.sum([part.numerators for part in sums], axis=0),
             np.sum([part.denominators for part in sums], axis=0),
@@ -177,7 +177,7 @@ def within(cells: Mapping[str, tuple[GroupSums, GroupSums]]) -> Compared:
             for value, pair in cells.items()
             if pair[arm].denominators.any()
         }
-        variants[name] = Variant({"ctr": whole}, users, strata=strata)
+        variants[name] = Variant({"ctr": total}, users, strata=strata)
     experiment = Experiment(within="country")
     (row,) = compare_with_control(
         experiment, [parse("ctr")], variants, Intervals(groups=16), "fixed"
@@ -217,9 +217,9 @@ def test_the_course_within_countries_ends_with_the_comparison() -> None:
     settings = Settings("anytime", 0.02, 0.95, cells=2)
     contrasts = course_of(control, treatment, cells=2)
     course = compare_days(contrasts, settings)
-    whole = compare_sums(control, treatment)
+    total = compare_sums(control, treatment)
     assert [day.day.toordinal() for day in course] == [719_163 + day for day in range(8)]
-    assert (course[-1].lift, course[-1].evidence) == (whole.lift, whole.evidence)
+    assert (course[-1].lift, course[-1].evidence) == (total.lift, total.evidence)
     daily, weekly = (lifts_alone(control, treatment, settings, days=days) for days in (1, 7))
     assert [span.start for span in daily] == [day.day for day in course]
     assert len(weekly) == 2

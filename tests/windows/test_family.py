@@ -366,12 +366,12 @@ def test_the_oldest_days_of_a_slice_are_summed_as_an_accumulator_does() -> None:
     ]
     log.sort()
     spec = _spec()
-    whole = fed(log, spec, 10)
-    copy = whole.family.copied()
+    total = fed(log, spec, 10)
+    copy = total.family.copied()
     assert copy.users is not None
     kept = sum(len(table.cells) for table in copy.users.days.values())
     assert kept == MOST_DAYS + len({time // DAY for time, (variant, _) in log if variant == "b"})
-    for logs_apart in ([whole], [fed(log[::2], spec, 10), fed(log[1::2], spec, 10)]):
+    for logs_apart in ([total], [fed(log[::2], spec, 10), fed(log[1::2], spec, 10)]):
         views = views_of(logs_apart)
         assert _content(views) == _expected(log, views)
 

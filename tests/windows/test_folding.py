@@ -101,10 +101,10 @@ def test_merged_foldings_keep_what_one_would_have_kept(
     parts: list[list[Pair]], options: LabelCapOptions
 ) -> None:
     foldings = [_caps(part, options) for part in parts]
-    whole = _caps([pair for part in parts for pair in part], options)
+    total = _caps([pair for part in parts for pair in part], options)
     first, *others = foldings
-    assert first.merged(others).state() == whole.state()
-    assert foldings[-1].merged(reversed(foldings[:-1])).state() == whole.state()
+    assert first.merged(others).state() == total.state()
+    assert foldings[-1].merged(reversed(foldings[:-1])).state() == total.state()
 
 
 @given(pairs, narrow)

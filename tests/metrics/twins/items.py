@@ -64,10 +64,10 @@ def gini(
     **how: Any,
 ) -> float:
     """Mean difference of any two items' exposures, over twice their mean."""
-    shown = _shown(events, k)
+    recommended = _shown(events, k)
     if over == "catalog" and unknown == "ignore" and not isinstance(catalog, int):
-        shown = [item for item in shown if item in catalog]
-    counts = [shown.count(item) for item in set(shown)]
+        recommended = [item for item in recommended if item in catalog]
+    counts = [recommended.count(item) for item in set(recommended)]
     if over == "catalog":
         items = catalog if isinstance(catalog, int) else len(set(catalog))
         counts += [0] * (items + padding - len(counts))
@@ -86,10 +86,10 @@ def shannon_entropy(
     **how: Any,
 ) -> float:
     """Sum of -p log p."""
-    shown = _shown(events, k)
-    if not shown:
+    recommended = _shown(events, k)
+    if not recommended:
         return math.nan
-    shares = [count / len(shown) for count in Counter(shown).values()]
+    shares = [count / len(recommended) for count in Counter(recommended).values()]
     entropy = -math.fsum(share * math.log(share) for share in shares)
     entropy /= len(shares) if divisor == "items" else 1
     return summary_of([entropy / math.log(2) if unit == "bits" else entropy], **how)

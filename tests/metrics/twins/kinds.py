@@ -29,9 +29,9 @@ def exposure_share(
         for rank, item in zip(ranks, event.recommendations, strict=True)
         if k is None or rank <= k
     ]
-    whole = math.fsum(worth for worth, _ in entries)
+    total = math.fsum(worth for worth, _ in entries)
     part = math.fsum(worth for worth, item in entries if kind in attribute.get(item, ()))
-    return part / whole if entries else None
+    return part / total if entries else None
 
 
 @by_type

@@ -35,9 +35,9 @@ def average_popularity(
 ) -> float | None:
     """Users of an item, averaged over the items of a list."""
     counts, users = popularity
-    whole = users if unit == "share" else 1
+    total = users if unit == "share" else 1
     items = event.recommendations[:k]
-    return mean([counts.get(item, 0) / whole for item in items]) if items else None
+    return mean([counts.get(item, 0) / total for item in items]) if items else None
 
 
 @per_event
@@ -242,13 +242,13 @@ def _confusion(
     Where unknown items count, they take the place of as many others of the catalogue.
     """
     liked = good(event) if relevant == "positive" else {*event.interactions}
-    shown, whole = ranked(event, k), ranked(event, None)
+    shown, total = ranked(event, k), ranked(event, None)
     if repeats == "every":
-        shown, whole = placed(event, k), placed(event, None)
+        shown, total = placed(event, k), placed(event, None)
     items = {*catalog} if unknown == "ignore" else {*shown} | liked
     tp = sum(shown.count(item) for item in liked & items)
     fp = sum(shown.count(item) for item in {*shown} & items - liked)
-    fn = sum(max(1, whole.count(item)) for item in liked & items) - tp
+    fn = sum(max(1, total.count(item)) for item in liked & items) - tp
     return tp, fp, fn, len(catalog) - tp - fp - fn
 
 

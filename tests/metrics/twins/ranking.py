@@ -220,9 +220,9 @@ def rbp(
     max_grade: float = 1.0,
 ) -> float:
     """Chance that the user looks at each hit, by what it is worth, over the items looked at."""
-    whole = _worth(max_grade, gain) or 1.0
+    total = _worth(max_grade, gain) or 1.0
     looked = [
-        _worth(min(grade, max_grade or grade), gain) / whole * math.pow(p, rank - 1)
+        _worth(min(grade, max_grade or grade), gain) / total * math.pow(p, rank - 1)
         for rank, grade in outcome.hits
     ]
     return (1 - p) * math.fsum(looked)
@@ -238,9 +238,9 @@ def value_per_list(outcome: Outcome, _: int | None, *, cap: float = 0.0) -> floa
 def ctr(events: Sequence[AnyEvent], k: int | None, *, rank: int = 0, **reading: Any) -> float:
     """All hits over all items shown, or those at one rank."""
     outcomes = Reader(k, **reading).outcomes(events)
-    shown = [at for outcome in outcomes for at in outcome.ranks if rank in (0, at)]
+    impressions = [at for outcome in outcomes for at in outcome.ranks if rank in (0, at)]
     hit_ranks = [at for outcome in outcomes for at, _ in outcome.hits if rank in (0, at)]
-    return len(hit_ranks) / len(shown) if shown else math.nan
+    return len(hit_ranks) / len(impressions) if impressions else math.nan
 
 
 def debiased_ctr(
