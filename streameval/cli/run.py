@@ -28,7 +28,12 @@ from streameval.evaluation.shell.exits import (
     status_of,
 )
 from streameval.evaluation.shell.flags import with_struct_options
-from streameval.events.errors import ConfigError, StreamevalError
+from streameval.events.errors import (
+    ConfigError,
+    OwnAnalysisError,
+    OwnMetricError,
+    StreamevalError,
+)
 from streameval.events.previews import describe_traceback
 
 ConfigPath: TypeAlias = Annotated[
@@ -139,7 +144,9 @@ def run_until_signal(
         with StopSignal().on_signals() as stop:
             made.run(until=stop)
     except StreamevalError as error:
-        emit(logging.ERROR, "failed", error=error)
+        own = isinstance(error, (OwnAnalysisError, OwnMetricError)) and error.__cause__
+        traceback = describe_traceback(error.__cause__) if own else None
+        emit(logging.ERROR, "failed", error=error, traceback=traceback)
         raise Exit(status_of(error)) from error
     except Exception as error:
         emit(logging.ERROR, "failed", **_unexpected_fields(error))

@@ -39,7 +39,12 @@ from streameval.engine.partition import (
 from streameval.engine.windows.family import FamilyCopy
 from streameval.engine.windows.labels import LabelCaps
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import InvalidEventError, RefusedRecordsError, UncountableRecordsError
+from streameval.events.errors import (
+    InvalidEventError,
+    OwnMetricError,
+    RefusedRecordsError,
+    UncountableRecordsError,
+)
 from streameval.events.records import Assignment, Partition, RecordBatch, grouped
 from streameval.events.saved_states import damage_as_error
 from streameval.statistics.kernel import COMPILED
@@ -175,7 +180,9 @@ class EventFrontend:
         return self._decoder.decode_many(values).voting(keys)
 
 
-def uncountable(records: Sequence[tuple[str, int, int]], problem: str) -> UncountableRecordsError:
+def uncountable(
+    records: Sequence[tuple[str, int, int]], error: Exception
+) -> UncountableRecordsError:
     """The error for records whose counting fails; see `UncountableRecordsError.records`."""
     where = ", ".join(
         f"{partition} offset {first}" if first == last else f"{partition} offsets {first} to {last}"
@@ -183,9 +190,12 @@ def uncountable(records: Sequence[tuple[str, int, int]], problem: str) -> Uncoun
     )
     if len(records) > 3:
         where += f" and {len(records) - 3:,} more partitions"
+    problem = describe_with_line(error)
+    # A user's own metric says what to correct.
+    remedy = "" if isinstance(error, OwnMetricError) else "Report this, with the records. "
     return UncountableRecordsError(
-        f"{where}: counting fails ({problem}). Report this, with the records. With [state], the "
-        "next start tries each record alone, and makes a dead letter of one that fails.",
+        f"{where}: counting fails ({problem}). {remedy}With [state], the next start tries each "
+        "record alone, and makes a dead letter of one that fails.",
         records=records,
         problem=problem,
     )
@@ -267,7 +277,7 @@ class Ingest:
             if not filled or not is_bug(error):
                 raise
             records = [(str(x.partition), x.offsets[0], x.offsets[-1]) for x in filled]
-            raise uncountable(records, describe_with_line(error)) from error
+            raise uncountable(records, error) from error
         for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
             if self.first is not None:
                 self.first.add(batch, invalid)

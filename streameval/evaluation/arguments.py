@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from streameval.decoding.fields import TimeUnit
 from streameval.events import Combine
-from streameval.events.errors import StreamevalError, UsageError, with_fields
+from streameval.events.errors import StreamevalError, UsageError, named_fields
 from streameval.events.printable import first_names
 from streameval.events.problems import problems
 from streameval.inference.days import TimeZoneError, checked_time_zone
@@ -278,7 +278,7 @@ NOTHING_TO_EXCLUDE: Final = "{exclude} leaves nothing out: it has no items."
 _MOST_NAMED: Final = 3
 
 
-@with_fields
+@named_fields
 class NoEventsError(StreamevalError):
     """There is no valid event, so there is no value."""
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar
 
-from streameval.events.errors import StreamevalError, with_fields
+from streameval.events.errors import StreamevalError, named_fields
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,7 +24,7 @@ _TASKS_PER_PROCESS: Final = 4
 """Fewest tasks per process, so that all processes end at about the same time."""
 
 
-@with_fields
+@named_fields
 class LostProcessError(StreamevalError):
     """A worker process ended before its work was done."""
 

@@ -13,12 +13,12 @@ E = TypeVar("E", bound="StreamevalError")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
-def with_fields(error: type[E]) -> type[E]:
+def named_fields(error: type[E]) -> type[E]:
     """Let the constructor of an error take its message, and its annotated fields by name."""
     return dataclass(kw_only=True, eq=False, repr=False)(error)
 
 
-@with_fields
+@named_fields
 class StreamevalError(Exception):
     """Base class of all errors that this package raises.
 
@@ -56,7 +56,7 @@ class MetricError(PermanentError):
     """A metric, or an argument of counting or reading it, must be corrected."""
 
 
-@with_fields
+@named_fields
 class MetricTextError(MetricError):
     """The text of a metric must be corrected, or the module that it names be imported.
 
@@ -71,7 +71,7 @@ class MetricTextError(MetricError):
     parameter: str | None = None
 
 
-@with_fields
+@named_fields
 class OwnMetricError(MetricError):
     """A function of the user's must be corrected: its @metric, or what it raises or returns.
 
@@ -84,7 +84,7 @@ class OwnMetricError(MetricError):
     remedy: str = ""
 
 
-@with_fields
+@named_fields
 class OwnStatisticError(PermanentError):
     """A statistic of the user's must be corrected: its options, their name or their fields.
 
@@ -95,7 +95,22 @@ class OwnStatisticError(PermanentError):
     statistic: str
 
 
-@with_fields
+@named_fields
+class OwnAnalysisError(PermanentError):
+    """A function of an analysis of another package must be corrected: it raised its cause.
+
+    Attributes:
+        analysis: its name.
+        package: its package, with the version.
+        function: the field of `Analysis` that failed, "read" of its reader, or "need" of a need.
+    """
+
+    analysis: str
+    package: str
+    function: str
+
+
+@named_fields
 class MetricLawError(MetricError, AssertionError):
     """A metric breaks a law that holds for every metric.
 
@@ -113,7 +128,7 @@ class MetricLawError(MetricError, AssertionError):
         return "\n    ".join([" ".join([self.args[0], *on[:1]]), *on[1:]])
 
 
-@with_fields
+@named_fields
 class NotKeptError(MetricError):
     """A metric needs a statistic, or ranks, that this Accumulator does not keep.
 
@@ -127,7 +142,7 @@ class NotKeptError(MetricError):
     depth: int = 0
 
 
-@with_fields
+@named_fields
 class MissingInputError(MetricError):
     """A metric lacks an input, for example a catalogue, scores, or the `attribute` of items."""
 
@@ -137,7 +152,7 @@ class MissingInputError(MetricError):
     attribute: str | None = None
 
 
-@with_fields
+@named_fields
 class UndefinedMetricError(MetricError):
     """A convention has no value for these lists; the original raises an error."""
 
@@ -145,7 +160,7 @@ class UndefinedMetricError(MetricError):
     why: str
 
 
-@with_fields
+@named_fields
 class NotComparableError(MetricError):
     """A metric has no sums by user group to compare, because of `why`."""
 
@@ -157,7 +172,7 @@ class SuspiciousEventsWarning(UserWarning):
     """The events look wrong; for example, many lists without a hit."""
 
 
-@with_fields
+@named_fields
 class UnlikeStateError(StreamevalError):
     """States made with different settings cannot be merged or loaded."""
 
@@ -166,7 +181,7 @@ class UnlikeStateError(StreamevalError):
     right: object
 
 
-@with_fields
+@named_fields
 class StateVersionError(PermanentError):
     """This release cannot read the version of a saved state; `writer` wrote it."""
 
@@ -176,7 +191,7 @@ class StateVersionError(PermanentError):
     writer: str
 
 
-@with_fields
+@named_fields
 class DamagedStateError(StreamevalError):
     """A saved state is damaged."""
 
@@ -192,7 +207,7 @@ class StoreError(ProblemError):
     """Checkpoints cannot be written or read; `where` names the store."""
 
 
-@with_fields
+@named_fields
 class UnsavedStateError(StreamevalError):
     """The process ends before its last records are in a checkpoint.
 
@@ -205,7 +220,7 @@ class UnsavedStateError(StreamevalError):
     problem: str
 
 
-@with_fields
+@named_fields
 class UncountableRecordsError(StreamevalError):
     """Counting valid records fails because of a bug, and the counts are unusable.
 
@@ -217,7 +232,7 @@ class UncountableRecordsError(StreamevalError):
     problem: str
 
 
-@with_fields
+@named_fields
 class RefusedStateError(PermanentError):
     """This process must not resume from this state until a key of [state] changes.
 
@@ -234,7 +249,7 @@ class RefusedStateError(PermanentError):
     owner: tuple[str, str, str] | None = None
 
 
-@with_fields
+@named_fields
 class RefusedRecordsError(PermanentError):
     """The records, or a limit on them in the configuration, must change.
 
@@ -296,7 +311,7 @@ class RefusedMemberError(SourceError, PermanentError):
     """With its current settings, this process cannot join the consumer group."""
 
 
-@with_fields
+@named_fields
 class MissingExtraError(PermanentError, ImportError):
     """A feature needs an optional extra of the package."""
 
@@ -316,7 +331,7 @@ class DeadLetterError(ProblemError):
     durable: frozenset[int] = frozenset()
 
 
-@with_fields
+@named_fields
 class UnevenStreamsError(PermanentError):
     """The streams of a join do not have the same partitions."""
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.events.errors import MetricError, with_fields
+from streameval.events.errors import MetricError, named_fields
 from streameval.events.spelling import nearest
 from streameval.events.times import EPOCH
 from streameval.statistics.arrays import IntArray
@@ -154,7 +154,7 @@ _FIRST_SECOND: Final = (datetime(2, 1, 1, tzinfo=EPOCH.tzinfo) - EPOCH) // timed
 _LAST_SECOND: Final = (datetime(9998, 12, 31, tzinfo=EPOCH.tzinfo) - EPOCH) // timedelta(seconds=1)
 
 
-@with_fields
+@named_fields
 class TimeZoneError(MetricError):
     """There is no such time zone, or no data of time zones.
 

@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
+from streameval.analyses.gaps.analysis import GAPS
+from streameval.analyses.others import guarded
+from streameval.events.errors import OwnAnalysisError
 from tests.daemon.running import running
 from tests.docs.markdown import fences
 from tests.exposition import named, samples_of
@@ -58,7 +63,11 @@ def _install(folder: Path, code: str, entry_points: str) -> None:
 
 def _check(folder: Path, config: str = CONFIG) -> subprocess.CompletedProcess[str]:
     (folder / "streameval.toml").write_text(config)
-    command = [sys.executable, "-m", "streameval", "check", "streameval.toml"]
+    return _run("check", folder)
+
+
+def _run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streameval", name, "streameval.toml"]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     return finished(command, cwd=folder, env=environment)
 
@@ -149,3 +158,50 @@ def test_a_package_that_names_no_analysis_is_refused(
     done = _check(folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"streameval: streameval.analyses: {problem}\n"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "command", "function"),
+    [
+        ("needs=lambda settings, family: [1 / 0]", "check", "needs"),
+        ("reader=lambda settings, context: Failing()", "run", "read"),
+    ],
+)
+def test_a_mistake_of_a_function_names_the_analysis_and_its_package(
+    folder: Path, mistake: str, command: str, function: str
+) -> None:
+    with (folder / "crowd.py").open("a") as code:
+        code.write("class Failing:\n    def read(self, moment):\n        return 1 / 0\n")
+        code.write(f"CROWD = CROWD._replace({mistake})\n")
+    done = _run(command, folder)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert f"analysis 'crowd' of the package crowd 1.0: {function} failed (Zero" in last
+    assert "report this to the authors of crowd 1.0" in last
+    assert ("Traceback" in last) == (command == "run")
+
+
+def test_whatever_a_function_raises_or_returns_is_said_of_the_analysis() -> None:
+    def fails(*_: object) -> Any:
+        raise KeyError("hours")
+
+    def fails_late(*_: object) -> Iterator[Any]:
+        yield fails()
+
+    functions = {name for name, value in GAPS._asdict().items() if callable(value)} | {"needs"}
+    broken: dict[str, Any] = {
+        **dict.fromkeys(functions - {"settings", "answers"}, fails),
+        **dict.fromkeys(("check late", "expects late", "gauges late", "needs late"), fails_late),
+        "needs of no specification": lambda *_: [5],
+    }
+    for case, function in broken.items():
+        name = case.partition(" ")[0]
+        analysis = guarded(GAPS._replace(**{name: function}), "crowd 1.0")
+        with pytest.raises(OwnAnalysisError, match=r"'gaps' of the package crowd 1\.0") as raised:
+            getattr(analysis, name)(None, None)
+        assert (raised.value.function, raised.value.package) == (name, "crowd 1.0")
+    needs: Any = guarded(GAPS._replace(needs=lambda *_: [fails]), "crowd 1.0").needs
+    # Families that need the same have one statistic.
+    assert needs(None, None) == needs(None, None)
+    with pytest.raises(OwnAnalysisError, match="need failed"):
+        needs(None, None)[0]([], None, 0)

@@ -24,7 +24,7 @@ from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Ingest, uncountable
 from streameval.engine.partition import META, Layout
 from streameval.events import Batch, Event
-from streameval.events.errors import RefusedRecordsError, UncountableRecordsError
+from streameval.events.errors import OwnMetricError, RefusedRecordsError, UncountableRecordsError
 from streameval.events.records import Partition
 from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
@@ -170,24 +170,33 @@ def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ..
     assert letters == [(place, poison(), "uncountable") for place in places]
 
 
-def test_records_that_fail_only_together_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ZeroDivisionError("d"), r"d\b.*\)\. Report this, with the records\. With \[state\]"),
+        (OwnMetricError("Correct m.", metric="m"), r"Correct m\..*\)\. With \[state\]"),
+    ],
+)
+def test_records_that_fail_only_together_end_the_process(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, remedy: str
+) -> None:
     of = ingest()
     of.apply(batch([record()]))
     count = Table.count
 
     def failing(self: Table, counted: Batch, *more: Any) -> None:
         if len(counted) > 1:
-            raise ZeroDivisionError
+            raise error
         count(self, counted, *more)
 
     monkeypatch.setattr(Table, "count", failing)
-    with pytest.raises(UncountableRecordsError, match=r"offsets 1 to 3: .*ZeroDivisionError"):
+    with pytest.raises(UncountableRecordsError, match=rf"offsets 1 to 3: .*{remedy}"):
         of.apply(batch([record()] * 3, start=1))
 
 
 def test_of_many_partitions_that_fail_together_the_first_few_are_named() -> None:
     records = [(f"events[{number}]", number, number + 1) for number in range(1_200)]
-    error = uncountable(records, "KeyError")
+    error = uncountable(records, KeyError("x"))
     assert error.records == records
     assert str(error).partition(":")[0] == (
         "events[0] offsets 0 to 1, events[1] offsets 1 to 2, events[2] offsets 2 to 3 "

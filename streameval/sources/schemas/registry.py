@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from streameval.decoding.invalid import Reason
-from streameval.events.errors import ConfigError, SourceError, StreamevalError, with_fields
+from streameval.events.errors import ConfigError, SourceError, StreamevalError, named_fields
 from streameval.events.extras import import_extra
 from streameval.events.problems import check_types
 from streameval.events.secrets import substitute
@@ -77,7 +77,7 @@ class RegistryError(SourceError):
     """The registry cannot be queried, possibly only for now."""
 
 
-@with_fields
+@named_fields
 class RejectedSchemaError(StreamevalError):
     """The registry has no such schema, or it cannot be used to decode records."""
 
