@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -135,7 +135,7 @@ class Groups(Statistic):
             relation.merge(*(self._of(other, name) for other in others))
         self.reduce()
 
-    def dated(self, day: int) -> Self:
+    def on_day(self, day: int) -> Self:
         """A copy with everything on one day."""
 
         def moved(relation: Relation) -> Relation:
@@ -143,6 +143,17 @@ class Groups(Statistic):
             return relation.like([cells, np.full(days.size, day), *rest])
 
         return self.mapped(moved)
+
+    def by_day(self) -> Iterator[tuple[int, Self, Relation]]:
+        """Each event day, ascending, with its sums, and (cell) -> lists in them."""
+        self.reduce()
+        days = distinct(self.relations["lists"].columns[1])
+        for day in days.tolist():
+            part = self if days.size == 1 else self.mapped(partial(_of_day, day))
+            cells, *_, counts = part.relations["lists"].columns
+            lists = Relation(Shape(keys=1))
+            lists.add([cells], [counts])
+            yield day, part, lists
 
     @property
     def reduced(self) -> bool:
@@ -272,6 +283,12 @@ class Groups(Statistic):
         cells, days = cells[new], days[new].astype(np.int64)
         edges = np.flatnonzero(np.diff(cells, prepend=-1, append=-1)).tolist()
         return [(int(cells[start]), days[start:stop]) for start, stop in pairwise(edges)]
+
+
+def _of_day(day: int, relation: Relation) -> Relation:
+    """The rows of a day."""
+    rows = relation.columns[1] == day
+    return relation.like([column[rows] for column in relation.columns])
 
 
 def _from_day(relation: Relation, firsts: Mapping[int, int]) -> Relation:

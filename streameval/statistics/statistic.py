@@ -10,7 +10,7 @@ from msgspec.msgpack import Ext
 
 from streameval.events import Batch
 from streameval.events.saved_states import unlike
-from streameval.statistics.arrays import IntArray
+from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items
 
@@ -152,6 +152,11 @@ class Statistic:
             self.relations[name].subtract(_translate(relation, other.items, self.items))
         if self.cap is not None:
             self.cap.forget()
+
+    @property
+    def cells(self) -> IntArray:
+        """The cells with rows, ascending."""
+        return distinct(np.concatenate([each.cells for each in self.relations.values()]))
 
     @property
     def version(self) -> list[object]:

@@ -130,11 +130,6 @@ class UserSums(Statistic):
         self._thinned: object = None
 
     @property
-    def cells(self) -> IntArray:
-        """The cells with lists, ascending."""
-        return self.relations["lists"].cells
-
-    @property
     def is_additive(self) -> bool:
         """Never: a thinned cell takes only some of the rows."""
         return False

@@ -234,11 +234,6 @@ class Users(Statistic):
         """Whether there is any user, because a set cannot be subtracted."""
         return self.relations["users"].size > 0
 
-    @property
-    def cells(self) -> IntArray:
-        """The cells with users, ascending."""
-        return np.union1d(*(relation.cells for relation in self.relations.values()))
-
     def add(self, cells: IntArray, hashes: HashArray, days: IntArray) -> None:
         """Add users, by the hashes of their ids, who came to cells on days."""
         codes = hashes.view(np.int64)

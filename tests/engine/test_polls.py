@@ -224,4 +224,5 @@ def test_partitions_settle_together(read: Callable[[Ingest], object]) -> None:
         reader.count([(number, [record(ts=9, id="n")]) for number in PARTITIONS])
         for number in PARTITIONS:
             parts(reader.ingest, number)
-    assert distributed == [len(PARTITIONS)] * 2
+    # Of two families, the panes and the day.
+    assert distributed == [len(PARTITIONS)] * 4

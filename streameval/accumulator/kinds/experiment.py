@@ -108,6 +108,7 @@ class PrePeriodSpec(StatisticSpec, frozen=True, kw_only=True):
 
     scopes: ClassVar[frozenset[Scope]] = frozenset(("lifetime",))
     is_optional: ClassVar[bool] = True
+    shares_cells: ClassVar[bool] = True
 
     period: PrePeriod
 

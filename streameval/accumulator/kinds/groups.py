@@ -16,6 +16,7 @@ from streameval.events.errors import NotComparableError
 from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, ratio_of
+from streameval.statistics.relation import Relation
 from streameval.statistics.vocabulary import Items
 
 if TYPE_CHECKING:
@@ -94,6 +95,14 @@ class GroupsSpec(StatisticSpec, frozen=True, kw_only=True):
             groups=self.groups, daily=self.daily, metrics=self.metrics
         )
         return statistics.Groups(options, items)
+
+    def by_day(self, statistic: Groups) -> Iterator[tuple[int, Groups, Relation]]:
+        """See `StatisticSpec`."""
+        return statistic.by_day()
+
+    def on_day(self, statistic: Groups, day: int) -> Groups:
+        """See `StatisticSpec`."""
+        return statistic.on_day(day)
 
 
 def interval_sums(

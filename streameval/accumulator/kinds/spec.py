@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -17,6 +17,7 @@ from streameval.events.errors import NotKeptError, OwnStatisticError
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.lists import HitsOptions
+from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 
@@ -46,11 +47,13 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         scopes: where it is kept in windows.
         is_optional: whether states that have it merge into states that do not.
+        shares_cells: whether all slices of a family share one cell; a backfill may lack it.
         summed: the metrics whose values it sums, by text; empty unless it is a statistic of sums.
     """
 
     scopes: ClassVar[frozenset[Scope]] = frozenset(("pane", "past"))
     is_optional: ClassVar[bool] = False
+    shares_cells: ClassVar[bool] = False
 
     summed: tuple[SummedMetric, ...] = ()
 
@@ -165,6 +168,17 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
     def count(self, statistic: Any, counting: CountedBatch) -> None:
         """Count a batch."""
         statistic.take(counting.users, counting.terms(self.summed))
+
+    def by_day(self, statistic: Any) -> Iterator[tuple[int, Statistic, Relation]]:
+        """Each event day, ascending, with its part of a statistic, and (cell) -> events in it.
+
+        Only for the scope "day", with `on_day`.
+        """
+        raise NotImplementedError
+
+    def on_day(self, statistic: Any, day: int) -> Statistic:
+        """A copy of a statistic with everything on one day."""
+        raise NotImplementedError
 
     def user_ids(self, statistic: Statistic) -> IdKind | None:  # noqa: ARG002  few keep user ids
         """The kind of the user ids that a statistic keeps; None without one."""

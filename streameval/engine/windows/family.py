@@ -14,9 +14,8 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.kinds.experiment import PRE_PERIOD_PREFIX
-from streameval.accumulator.kinds.user_sums import USER_SUMS_PREFIX
 from streameval.accumulator.plan import Plan
+from streameval.accumulator.readings import statistic_names
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family_users import FamilyUsers, UsersCopy, add_users, users_alone
@@ -51,7 +50,6 @@ from streameval.events.saved_states import damage_as_error, damaged, unlike
 from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.matching import Search, widest
 from streameval.statistics.relation import next_version
-from streameval.statistics.user_sums import UserSums
 
 _META: Final = "meta"
 _USERS: Final = "users"
@@ -380,7 +378,7 @@ class Family:
         table = self.spec.table.empty()
         loaded = table.load(content, [number])
         # Only rows of the days before an experiment have statistics of its pre-period.
-        missing = {name for name in loaded if not name.startswith(PRE_PERIOD_PREFIX)}
+        missing = loaded - _shared(table.plan)
         if missing:
             expected = tuple(table.statistics)
             present_names = tuple(name for name in expected if name not in missing)
@@ -487,11 +485,11 @@ class Family:
         users = family_sections.pop(prefix + _USERS, None)
         if self._users is not None and users is None:
             absent = (spec.missing(None, frozenset()) for spec in plan.at("lifetime").specs)
-            new |= _of_user_sums(chain.from_iterable(absent))
+            new |= self._read_by_metrics(chain.from_iterable(absent))
         elif self._users is not None:
             table, missing = self._restore_table(prefix + _USERS, users, plan.at("lifetime"))
             add_users(table, _SLICE_BITS, {0: self._users})
-            new |= _of_user_sums(missing)
+            new |= self._read_by_metrics(missing)
         panes = {name: pane_of(name, self.windowing.pane) for name in sorted(family_sections)}
         if sum(pane.size != DAY for pane in panes.values()) > most_panes:
             raise damaged(prefix, f"it has {len(panes):,} panes")
@@ -507,6 +505,13 @@ class Family:
                     self._users.days[pane.start // DAY] = table
         self._admit_loaded()
         return frozenset(new)
+
+    def _read_by_metrics(self, names: Iterable[str]) -> frozenset[str]:
+        """The names among these of statistics that the metrics read."""
+        table = self.spec.table
+        return frozenset(names).intersection(
+            chain.from_iterable(statistic_names(metric, table) for metric in self.spec.metrics)
+        )
 
     def _restore_table(self, name: str, data: bytes | LoadedTable, plan: Plan) -> LoadedTable:
         """The table of a section; loads it unless it is loaded already."""
@@ -593,14 +598,10 @@ class Family:
 
     def _copied_users(self, users: FamilyUsers) -> Callable[[], Iterator[bytes]]:
         by_user = dict(users.copied().by_user)
-        undivided = [
-            name
-            for name, part in by_user.items()
-            if isinstance(part, UserSums) and part.is_pre_period
-        ]
-        of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in undivided)
+        shared = _shared(self.spec.table.plan)
+        of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in shared)
         cells = self._slices.sorted({*chain.from_iterable(of_slices)})
-        for name in undivided if cells else ():
+        for name in shared if cells else ():
             # Sums of no slice are saved with the first slice.
             by_user[name] = by_user[name].mapped(methodcaller("renamed", {0: cells[0]}))
         return self._dumped(users_alone(by_user, self.spec.table), cells)
@@ -620,9 +621,9 @@ def widest_search(families: Sequence[FamilySpec]) -> Search:
     return widest([spec.table.search for spec in families])
 
 
-def _of_user_sums(missing: Iterable[str]) -> set[str]:
-    """The names among these that metrics over users read."""
-    return {name for name in missing if name.startswith(USER_SUMS_PREFIX)}
+def _shared(plan: Plan) -> frozenset[str]:
+    """Names of the statistics that have one cell for all slices."""
+    return frozenset(name for name, spec in plan.by_name.items() if spec.shares_cells)
 
 
 def _plan_of(pane: Pane, plan: Plan) -> Plan:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.inputs import one_kind
-from streameval.accumulator.kinds.groups import groups_of
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
-from streameval.statistics.arrays import IntArray, distinct
-from streameval.statistics.groups import MOST_DAYS, Groups
-from streameval.statistics.relation import Relation, next_version
+from streameval.statistics.arrays import distinct
+from streameval.statistics.groups import MOST_DAYS
+from streameval.statistics.relation import next_version
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.user_sums import UserSums
-from streameval.statistics.users import Users
-
-ByUser: TypeAlias = Users | UserSums
-"""A statistic with a row for each user."""
 
 
 class UsersCopy(NamedTuple):
@@ -33,7 +25,7 @@ class UsersCopy(NamedTuple):
     """
 
     days: Mapping[int, Table]
-    by_user: Mapping[str, ByUser]
+    by_user: Mapping[str, Statistic]
 
 
 class FamilyUsers:
@@ -48,10 +40,10 @@ class FamilyUsers:
     def __init__(self, like: Table) -> None:
         self._like, self._empty = like, like.empty(like.plan.at("day"))
         self.days: dict[int, Table] = {}
-        self.by_user = by_user_of(like.empty(like.plan.at("lifetime")))
+        self.by_user = dict(like.empty(like.plan.at("lifetime")).statistics)
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
-        self._copied: tuple[int, Mapping[str, ByUser]] | None = None
+        self._copied: tuple[int, Mapping[str, Statistic]] | None = None
         self._changed: set[int] = set()
 
     def day(self, day: int) -> Table:
@@ -109,10 +101,8 @@ class FamilyUsers:
             moved = [cell for cell in table.cells.tolist() if firsts.get(cell, day) > day]
             for cell in moved:
                 first, alone = firsts[cell], table.select(np.array([cell]))
-                if (groups := groups_of(alone)) is not None:
-                    dated, events = groups.dated(first), alone.events
-                    alone = alone.empty(alone.plan.at("day"))
-                    alone.set_statistics(dict.fromkeys(alone.statistics, dated), events)
+                specs, sums = alone.plan.by_name, alone.statistics
+                alone.set_statistics({name: specs[name].on_day(sums[name], first) for name in sums})
                 self.days[first].add(alone)
             if len(moved) == table.cells.size:
                 del self.days[day]
@@ -120,22 +110,14 @@ class FamilyUsers:
                 self.days[day] = table.select(np.setdiff1d(table.cells, moved))
 
 
-def by_user_of(table: Table) -> dict[str, ByUser]:
-    """The statistics of a table with a row for each user, by name."""
-    statistics = table.statistics.items()
-    return {
-        name: statistic for name, statistic in statistics if isinstance(statistic, Users | UserSums)
-    }
-
-
-def users_alone(by_user: Mapping[str, ByUser], like: Table) -> Table:
+def users_alone(by_user: Mapping[str, Statistic], like: Table) -> Table:
     """Statistics by user as a table that can be saved and loaded."""
     table = like.empty(like.plan.at("lifetime"))
     table.set_statistics({name: by_user[name] for name in table.statistics})
     return table
 
 
-def with_users(events: Table, days: Table, by_user: Mapping[str, ByUser], plan: Plan) -> Table:
+def with_users(events: Table, days: Table, by_user: Mapping[str, Statistic], plan: Plan) -> Table:
     """Events together with their users and the users' sums, for reading only."""
     table = days.empty(plan)
     statistics = {**events.copy().statistics, **days.copy().statistics, **by_user}
@@ -149,64 +131,35 @@ def add_users(table: Table, bits: int, users_at: Mapping[int, FamilyUsers]) -> N
 
     `bits`: number of lower bits of a cell, its slice. `users_at`: upper bits -> users of a family.
     """
-    indexes = {users: index for index, users in enumerate(dict.fromkeys(users_at.values()))}
+    families = [*dict.fromkeys(users_at.values())]
     index_of = np.zeros(max(users_at, default=0) + 1, np.int64)
-    index_of[[*users_at]] = [indexes[users] for users in users_at.values()]
-    _add_by_day(table, bits, index_of, [*indexes])
-    for name, statistic in by_user_of(table).items():
-        before = [(users, users.by_user[name].version) for users in indexes]
+    index_of[[*users_at]] = [families.index(users) for users in users_at.values()]
+    days: dict[int, Table] = {}
+    for name, statistic in table.statistics.items():
+        spec = table.plan.by_name[name]
+        if spec.scopes.isdisjoint(("day", "lifetime")):
+            continue
         cells = statistic.cells
         new_cells = index_of[cells >> bits] << bits
-        if not (isinstance(statistic, UserSums) and statistic.is_pre_period):
+        if not spec.shares_cells:
             new_cells |= cells & ((1 << bits) - 1)
-        renamed: Any = statistic.copy()
+        by_family: Any = statistic.copy()
         names = zip(cells.tolist(), new_cells.tolist(), strict=True)
-        # Not `UserSums.rename`: in this table, sums of a pre-period have a cell for each family.
-        Statistic.rename(renamed, {cell: name for cell, name in names if cell != name})
-        renamed.distribute(bits, {at: users.by_user[name] for users, at in indexes.items()})
-        for users, version in before:
+        # Not a `rename` of its own: cells that slices share have one for each family in this table.
+        Statistic.rename(by_family, {cell: name for cell, name in names if cell != name})
+        if "day" in spec.scopes:
+            for day, part, lists in spec.by_day(by_family):
+                if day not in days:
+                    days[day] = table.empty(table.plan.at("day"))
+                days[day].set_statistics({**days[day].statistics, name: part}, lists)
+            continue
+        before = [users.by_user[name].version for users in families]
+        by_family.distribute(bits, {at: users.by_user[name] for at, users in enumerate(families)})
+        for users, version in zip(families, before, strict=True):
             if users.by_user[name].version != version:
                 users.version = next_version()
-
-
-def _add_by_day(
-    table: Table, bits: int, index_of: IntArray, families: Sequence[FamilyUsers]
-) -> None:
-    """Add the sums by user group to the days of their families."""
-    groups = groups_of(table)
-    if groups is None:
-        return
-    groups.reduce()
-    cells, days, _, lists = (
-        column.astype(np.int64) for column in groups.relations["lists"].columns
-    )
-    distinct_days = distinct(days)
-
-    def day_of_family(cells: IntArray, days: IntArray) -> IntArray:
-        day = np.searchsorted(distinct_days, days)
-        return np.asarray(index_of[cells >> bits] * distinct_days.size + day)
-
-    used = distinct(day_of_family(cells, days))
-
-    def cells_by_day(cells: IntArray, days: IntArray) -> IntArray:
-        by_day = np.searchsorted(used, day_of_family(cells, days)) << bits
-        return np.asarray(by_day | (cells & ((1 << bits) - 1)))
-
-    by_day = groups.empty()
-    for name, relation in groups.relations.items():
-        columns = [column.astype(np.int64) for column in relation.columns]
-        by_day.relations[name] = relation.like([cells_by_day(*columns[:2]), *columns[1:]])
-    events = Relation(table.events.shape)
-    events.add([cells_by_day(cells, days)], [lists])
-    targets = [
-        families[index].day(int(distinct_days[day]))
-        for index, day in map(divmod, used.tolist(), repeat(distinct_days.size))
-    ]
-    by_day.distribute(bits, {at: cast("Groups", groups_of(day)) for at, day in enumerate(targets)})
-    for at, part in events.split(bits):
-        targets[at].events.merge(part)
-    for day_table in targets:
-        day_table.ids = one_kind("ids", table.ids, day_table.ids)
-        day_table.version = next_version()
-    for users in families:
+    for day, sums in days.items():
+        indexes = distinct(sums.cells >> bits).tolist()
+        sums.distribute(bits, {at: families[at].day(day) for at in indexes})
+    for users in families if days else ():
         users.sum_up_days()

@@ -14,11 +14,12 @@ from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family import FamilyCopy, FamilySpec
-from streameval.engine.windows.family_users import ByUser, by_user_of, with_users
+from streameval.engine.windows.family_users import with_users
 from streameval.engine.windows.labels import OTHER, LabelCaps, Labels, SliceActivity, Slices
 from streameval.engine.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
+from streameval.statistics.statistic import Statistic
 
-_C = TypeVar("_C", Table, ByUser)
+_C = TypeVar("_C", Table, Statistic)
 _K = TypeVar("_K", bound=Hashable)
 
 _Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
@@ -107,9 +108,9 @@ class FamilyView:
         self._clocks: Sequence[float] = ()
         self._tables: _Renamed = {}
         self._days: _Renamed = {}
-        self._by_user: dict[tuple[int, str], tuple[ByUser, ByUser]] = {}
-        self._nobody = by_user_of(spec.table.empty(spec.table.plan.at("lifetime")))
-        self._everyone: dict[str, tuple[list[ByUser], ByUser]] = {}
+        self._by_user: dict[tuple[int, str], tuple[Statistic, Statistic]] = {}
+        self._nobody = spec.table.empty(spec.table.plan.at("lifetime")).statistics
+        self._everyone: dict[str, tuple[list[Statistic], Statistic]] = {}
         self._lifetime: tuple[tuple[object, ...], Table] | None = None
         self._label_caps = LabelCaps(spec.label_caps, len(spec.columns))
         self._renames: dict[int, int] = {}
@@ -230,7 +231,7 @@ class FamilyView:
             self._sums[key] = RunningSum(empty)
         return self._sums[key]
 
-    def _together(self) -> dict[str, ByUser]:
+    def _together(self) -> dict[str, Statistic]:
         """The statistics by user of all partitions; the same objects until they change."""
         for name, nobody in self._nobody.items():
             parts = [
@@ -244,7 +245,7 @@ class FamilyView:
         if self._update_renames():
             self._tables, self._days, self._by_user = {}, {}, {}
         panes, days = dict[tuple[int, Pane], Table](), dict[tuple[int, Pane], Table]()
-        by_user = dict[tuple[int, str], ByUser]()
+        by_user = dict[tuple[int, str], Statistic]()
         for index, family in enumerate(self._families):
             panes |= {(index, pane): table for pane, table in family.panes.items()}
             if (users := family.users) is not None:
@@ -284,8 +285,8 @@ class FamilyView:
 
 
 def _merged(
-    parts: list[ByUser], cached: tuple[list[ByUser], ByUser] | None
-) -> tuple[list[ByUser], ByUser]:
+    parts: list[Statistic], cached: tuple[list[Statistic], Statistic] | None
+) -> tuple[list[Statistic], Statistic]:
     """The parts, and all of them together; the same object until they change."""
     if cached is not None and len(cached[0]) == len(parts) and all(map(is_, cached[0], parts)):
         return cached
