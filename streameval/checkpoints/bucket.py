@@ -158,7 +158,7 @@ _REMEDIES_BY_CODE: Final[Mapping[str, str]] = {
     ),
     "BadScheme": "set [state] allow_http = true for an endpoint without TLS",
 }
-"""Code in the answer of a service, or the address that has the machine's identity -> remedy."""
+"""Code in the answer of a service, or the address of the machine's identity -> remedy."""
 
 
 def _store_error(where: str, call: str, error: Exception) -> StoreError:

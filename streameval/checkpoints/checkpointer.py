@@ -122,7 +122,7 @@ class Checkpointer:
         }
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Save partitions within the budget; the next owner counts again what was not saved."""
+        """Save partitions within the budget; the next owner counts unsaved records again."""
         if not self._abandoned:
             self._scheduler.save(self._finished(partitions))
         self.lost(partitions)
@@ -184,7 +184,7 @@ class Checkpointer:
             self._scheduler.advance()
 
     def finish(self, report: Callable[[], None] = lambda: None) -> None:
-        """Save all changed partitions at the end of the process, however many they are.
+        """Save all changed partitions at the end of the process.
 
         `report`: called now and then; it may take log events.
 
@@ -309,8 +309,8 @@ class Checkpointer:
             self._log_events.append(LogEvent("warning", event, fields))
         checkpoints.note_restore(saved, current=plan.same_settings and other_inputs is None)
         self._skipped += plan.skipped
-        # Its writer may have left the group before its commit. What retention skipped is in no
-        # checkpoint yet, and the next one commits it.
+        # The writer may have left the group before its commit. Records that retention skipped are
+        # in no checkpoint yet; the next one commits them.
         behind = {
             log.partition: offset
             for log in plan.assignment.logs

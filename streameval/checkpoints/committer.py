@@ -35,7 +35,7 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         versions: of its sections.
-        totals: all its evidence; None if counters do not show it.
+        totals: all its evidence; None if counters do not export it.
         partition_key: maps a key to the one under which the partition counted it.
     """
 
@@ -48,14 +48,14 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OffsetCommitter:
-    """Commits offsets, then shows the evidence below them.
+    """Commits offsets, then exports the evidence below them.
 
     The commit comes first and must succeed. The group refuses commits from a member that it has
-    removed, and the new owner counts those records. So no two replicas show the same evidence, and
-    counters never show more than the group has committed. Failed commits are retried.
+    removed, and the new owner counts those records. So no two replicas export the same evidence,
+    and counters never exceed what the group has committed. Failed commits are retried.
 
     Attributes:
-        pending: whether to call `commit` again soon: an answer or a newer checkpoint waits.
+        pending: True to call `commit` again soon: an answer or a newer checkpoint waits.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class OffsetCommitter:
             self._in_flight.pop(partition, None)
 
     def commit(self, *, wait: bool) -> None:
-        """Commit and show all queued checkpoints; logs new failures and recoveries.
+        """Commit all queued checkpoints and export their evidence; logs failures and recoveries.
 
         Without `wait` the answer may be `pending`: call again. Checkpoints queued meanwhile wait,
-        because an answer is only about the offsets that were asked for.
+        because an answer is only about the offsets of its request.
         """
         self.pending = False
         if wait or not self._in_flight:
@@ -117,9 +117,9 @@ class OffsetCommitter:
     def reset(self, logs: Iterable[Assignment]) -> None:
         """Commit the start of logs, before their state is archived.
 
-        Otherwise, after a kill, the old commit would look like progress of another store. And only
-        the owner of a partition may start it over: a process that was frozen knows an end of the
-        log that the state of the next owner has passed, which looks as if records were lost.
+        Otherwise, after a kill, the old commit would look like progress of another store. The group
+        accepts it only from the owner of the partition: a process that was frozen knows an earlier
+        end of the log, which the state of the next owner has passed, so that records seem lost.
 
         Raises:
             SourceError: the group did not accept it.

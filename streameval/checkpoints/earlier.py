@@ -1,4 +1,4 @@
-"""Checkpoints of releases before 0.3, each of which is a file of its own: they are refused."""
+"""Refuses checkpoints of releases before 0.3, which are one file each."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def shard_and_offset(key: str) -> tuple[Shard, int] | None:
 
 
 def earlier_version(what: str, data: bytes) -> StateVersionError:
-    """The error for such a checkpoint, which names its version and release.
+    """The error for a checkpoint of an earlier release, with its version and release.
 
     `what`: the path of the file.
 
     Raises:
-        DamagedStateError: it says neither.
+        DamagedStateError: it has neither.
     """
     opening, *rest = data.split(b"\n", 2)
     version = _FIRST_LINE.fullmatch(opening)

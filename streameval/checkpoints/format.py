@@ -26,15 +26,15 @@ SEAL: Final = 65
 """Bytes of the digest that ends a file of any version: 64 hexadecimal digits and a newline."""
 TAIL: Final = 21 + SEAL
 """Bytes at the end of a file of any version: the position of its table or directory, the seal."""
-CLAIM: Final = "store.json"
+IDENTITY_FILE: Final = "store.json"
 ROUNDS: Final = "rounds"
 ARCHIVE: Final = "aside"
 TEMPORARY: Final = ".tmp"
 # No encoded name is a lone "%", so it can stand for the empty name.
 _EMPTY: Final = "%"
-_DOTTED: Final = frozenset({".", "..", CLAIM})
+_DOTTED: Final = frozenset({".", "..", IDENTITY_FILE})
 _ROUND: Final = re.compile(ROUNDS + r"/([0-9a-f]{16})/([0-9]{20})\.round")
-_CLAIM_VERSION: Final = 1
+_IDENTITY_VERSION: Final = 1
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cluster: id of the Kafka cluster, or its equivalent in other sources.
         settings: must be the same to resume: decoding, labels, panes, depth.
-        schema: what is counted.
+        schema: families and metrics that are counted.
     """
 
     release: str
@@ -83,7 +83,7 @@ class CheckpointProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a checkpoint in the log of its shard.
 
     Attributes:
-        generation: how often the state of this shard has started over; the highest wins.
+        generation: number of times that the state of this shard has started over; the highest wins.
         offset: the next offset to count.
         counted: offset below which counters have exported the records.
         clock: event time, microseconds since the epoch; None if unknown.
@@ -227,8 +227,8 @@ def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | La
     Args:
         what: path of the file.
         key: of the file, relative to the store.
-        tail: the end of the file, from a position in it that is not behind its directory.
-        start: that position.
+        tail: the end of the file, with the whole directory.
+        start: position of the tail in the file.
     """
     end, seal = tail[-TAIL:-SEAL], tail[-SEAL:]
     position = directory_position(what, tail)
@@ -250,7 +250,7 @@ def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | La
 
 
 def directory_position(what: str, tail: bytes) -> int:
-    """The position of the directory in its file, as the end of the file says."""
+    """The position of the directory, from the end of the file."""
     position = tail[-TAIL : -SEAL - 1]
     if len(tail) < TAIL or not position.isdigit():
         raise damaged(what, "the position of its directory is missing")
@@ -374,10 +374,10 @@ def decode_name(part: str) -> str | None:
     return name if encode_name(name) == part else None
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of store.json."""
+class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of store.json: the cluster and group whose state a store has."""
 
-    version: int = _CLAIM_VERSION
+    version: int = _IDENTITY_VERSION
     cluster: str
     group: str
 
@@ -385,13 +385,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
-def claim_in(path: str, content: bytes) -> Claim:
-    """The claim in a file."""
+def identity_in(path: str, content: bytes) -> StoreIdentity:
+    """The identity of a store in the bytes of `store.json`."""
     try:
         decoded = msgspec.json.decode(content, type=dict[str, object])
-        if decoded.get("version") != _CLAIM_VERSION:
-            raise unknown_version(path, decoded.get("version"), _CLAIM_VERSION)
-        return msgspec.convert(decoded, Claim)
+        if decoded.get("version") != _IDENTITY_VERSION:
+            raise unknown_version(path, decoded.get("version"), _IDENTITY_VERSION)
+        return msgspec.convert(decoded, StoreIdentity)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"it names no cluster and group ({error})"
         raise RefusedStateError(

@@ -1,6 +1,6 @@
-"""Resumes from checkpoints: plans how an assigned partition goes on, and loads a state.
+"""Resumes from checkpoints: plans the start of an assigned partition, and loads its state.
 
-`resume` is the only way from a stored state to counts that go on.
+`resume` is the only way from a stored state to a running one.
 """
 
 from __future__ import annotations
@@ -37,23 +37,22 @@ def resume(
 ) -> str | None:
     """Load a checkpoint into an ingest, as that partition.
 
-    A daemon does so at its start and at a takeover, and so do the commands that check, read or
-    merge states. Every part is compared with its digest before the ingest changes. Then
-    the partition has the counts of the checkpoint and goes on at `offsets`, as if it had never
-    stopped; a log that starts above the checkpoint's offset has skipped the records between. After
-    an error the ingest is as before.
+    A daemon calls it at its start and at a takeover, commands to check, read or merge states. Every
+    part is compared with its digest before the ingest changes. Then the partition has the counts of
+    the checkpoint and continues at `offsets`, as if it had never stopped; a log that starts above
+    the checkpoint's offset has skipped the records between. After an error the ingest is as before.
 
     Args:
         ingest: takes the counts.
         partition: its name in the ingest.
         saved: whose settings have been compared with those of the ingest (`other_settings`).
         offsets: the next offset of each log; None: those of the checkpoint.
-        states: for reading only: of the parts, only what they need is read. None: counting goes on.
-        unchanged: parts that are as they were when the partition was loaded last.
-        policies: whether metrics of other inputs may start over; None: they may not.
+        states: makes a state for reading, of which only the needed parts are read; None to count.
+        unchanged: parts that have not changed since the partition was loaded last.
+        policies: decide whether metrics of other inputs may start over; None: they may not.
 
     Returns:
-        A sentence about metrics that start over, because their inputs differ; None if all go on.
+        A sentence about metrics that start over, because their inputs differ; None without any.
 
     Raises:
         DamagedStateError: a part is not as written.
@@ -65,7 +64,7 @@ def resume(
         for name, digest in sorted(saved.digests.items())
         if name not in unchanged and (states is None or states.reads(name))
     }
-    # Parts of equal content are read once: a table may name one blob any number of times.
+    # Parts of equal content are read once: a forged table may name one blob many times.
     names = {digest: name for name, digest in digests.items()}
     contents = {digest: saved.read(name) for digest, name in names.items()}
     parts = {name: contents[digest] for name, digest in digests.items()}
@@ -92,8 +91,8 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
             the checkpoints of its shard are archived first. Empty if it does not start over.
         partitions: number of partitions of the topic when this state began; None if unknown.
         skipped: number of offsets that the log lost before they were counted.
-        same_settings: whether the checkpoint has those of this process; others were accepted.
-        generation: how often the state of this shard has started over.
+        same_settings: True if the checkpoint has those of this process; others were accepted.
+        generation: number of times that the state of this shard has started over.
     """
 
     assignment: Assignment
@@ -120,7 +119,7 @@ def shard_of(assignment: Assignment) -> Shard:
 
 
 class RestorePlanner:
-    """Plans how assignments resume; changes nothing. Thread-safe.
+    """Plans the start of assigned partitions; changes nothing. Thread-safe.
 
     `exported`: shard -> offset up to which this process has exported counters.
     """
@@ -166,7 +165,7 @@ class RestorePlanner:
                 plan = self._start(assignment)
             else:
                 plan = self._resume(assignment, newest.saved, torn=bool(torn))
-        # What starts over wins over all that was archived, whatever offsets that has.
+        # A higher generation wins over all archived checkpoints, whatever their offsets.
         return msgspec.structs.replace(
             plan, generation=generation + bool(plan.restart), log_events=[*torn, *plan.log_events]
         )
@@ -210,7 +209,7 @@ class RestorePlanner:
         former = {
             other.identity
             for other, header in headers.items()
-            # Without a record nothing can be lost: the first line of a file may come later.
+            # A state without records loses nothing: the first line of a file may come later.
             if other.topic == shard.topic and (header is None or header.offset > 0)
         }
         former.discard(shard.identity)
@@ -243,11 +242,11 @@ class RestorePlanner:
             if self._policies.on_other_settings != "accept":
                 return self.restart(assignment, "on_other_settings", difference)
             if not same_shape(self._settings.fingerprint, header.settings):
-                # More than decoding differs, which is refused as if the policy were "fail".
+                # More than decoding differs, which "accept" does not cover.
                 Policies().enforce("on_other_settings", str(header.shard), difference)
             event = "other decoding was accepted"
             log_events.append(_warning(header.shard, event, problem=difference))
-        # A log of a join that the state does not know starts.
+        # A log of a join that is new to the state begins at its start.
         saved_at = (
             {assignment.partition: header.offset}
             if not assignment.members
@@ -276,7 +275,7 @@ class RestorePlanner:
         skipped = sum(offsets.values()) - sum(saved_at.values())
         # Positions of joins are above the sum of offsets: idle and ended logs advance them too.
         above = header.offset - sum(saved_at.values())
-        # A rebuild that has begun goes on: its reason may be gone, such as a damaged file.
+        # A rebuild continues even if its reason, such as a damaged file, is gone.
         ahead = sum(max(offsets[log.partition], log.committed or 0) for log in assignment.logs)
         explained = torn or ahead + above <= header.counted
         counted = self._counted(
@@ -304,7 +303,7 @@ class RestorePlanner:
     ) -> int:
         """The offset below which counters export nothing.
 
-        `explained`: whether it is known why a commit is ahead of the checkpoints.
+        `explained`: True if there is a known reason for a commit ahead of the checkpoints.
         """
         counted, shard = 0, shard_of(assignment)
         for log in assignment.logs:
@@ -324,9 +323,9 @@ class RestorePlanner:
 
 
 def has_no_valid_record(saved: SavedCheckpoint) -> bool:
-    """Return whether a state has counted invalid records only, as under a wrong configuration.
+    """True if a state has counted invalid records only, as under a wrong configuration.
 
-    It starts over under other settings, whatever `on_other_settings` says but "accept".
+    Under other settings it then starts over, unless `on_other_settings` is "accept".
     """
     return tally_in(saved.read(META)).valid == 0
 
@@ -337,7 +336,7 @@ def _where(log: Assignment, shard: Shard) -> str:
 
 
 def _replacement(assignment: Assignment, former: Collection[str]) -> str:
-    """A message: the log is not the one of any earlier state.
+    """The message that a log differs from that of all earlier states.
 
     `former`: identities of those states; those of a join are joined by dots.
     """
@@ -406,7 +405,7 @@ def other_settings(current: Mapping[str, Any], saved: Mapping[str, Any]) -> str 
 
 
 def same_shape(current: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
-    """Return whether only decoding differs, so that counting can continue.
+    """True if only decoding differs, so that counting can continue.
 
     Example:
         >>> same_shape({"event": {"time": "ts"}, "pane": 60}, {"event": {"time": "at"}, "pane": 60})
@@ -444,6 +443,6 @@ def _setting_text(settings: Mapping[str, Any], key: str, longest: int | None = _
         return "absent"
     value = settings[key]
     # The state has microseconds, the configuration a text.
-    written = span_text(value) if key == "pane" and isinstance(value, int) else value
-    text = msgspec.json.encode(written, order="sorted").decode()
+    readable = span_text(value) if key == "pane" and isinstance(value, int) else value
+    text = msgspec.json.encode(readable, order="sorted").decode()
     return text if longest is None or len(text) <= longest else f"{text[:longest]}..."

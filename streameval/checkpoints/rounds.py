@@ -1,4 +1,4 @@
-"""Writes the rounds of one process, each of which is one file, and removes those it supersedes."""
+"""Writes the rounds of one process; a round is one file, and supersedes earlier ones."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ class Retained:
 class RoundWriter:
     """Writes rounds under a name that no other process has; see decision 26.
 
-    It refers to its own rounds only: a shard that it took over is copied once, with all parts. So
-    its files are its own to remove, and nothing that others do can take a part from them.
+    A round refers to rounds of the same writer only: a shard that was taken over is copied once,
+    with all parts. So only the writer removes its files, and no other process can remove a part
+    that they need.
 
     `folder`: of the store in the storage; ends in a slash, or is empty.
 
@@ -89,34 +90,34 @@ class RoundWriter:
 
         Args:
             drafts: the checkpoints.
-            files: the rounds of this process that are there.
-            owned: the shards of this process; no part of another one is copied.
+            files: the existing rounds of this process.
+            owned: the shards of this process; no parts of other shards are copied.
             dropped: shards that leave the directory.
-            enough: whether the rest of the drafts must wait; asked before each but the first.
+            enough: returns True if the other drafts must wait; called before each but the first.
 
         Returns:
             The shards that were saved, and the keys that the round supersedes.
 
         Raises:
-            StoreError: nothing was written, or it is not known whether.
+            StoreError: nothing was written, or the result is unknown.
         """
-        written = {draft.header.shard for draft in drafts}
+        drafted = {draft.header.shard for draft in drafts}
         unsure, self._unsure = self._unsure, None
         if unsure is not None and (file := files.get(unsure.number)) and file.size == unsure.size:
-            # It is there although its write seemed to fail, and others may go on from it.
+            # It exists although its write seemed to fail, and others may resume from it.
             self._note(unsure)
-        self._forget_missing(files, {*owned} - written)
+        self._forget_missing(files, {*owned} - drafted)
         key = self._key(self._number)
         retained = {
             shard: retained for shard, retained in self.retained.items() if shard not in dropped
         }
         encoder = _Encoder(self.name, self._number, retained, self._storage.path_of(key))
         absorbed = self._absorb(files, owned)
-        # A number is never used twice: the file may be there although its write has failed.
+        # A number is never used twice: the file may exist although its write has failed.
         self._number += 1
         pieces = encoder.pieces(drafts, enough, absorbed)
         self._unsure = encoder
-        if not self._storage.put_new(key, pieces) and not self._is_written(key, encoder.seal):
+        if not self._storage.put_new(key, pieces) and not self._has_seal(key, encoder.seal):
             self._begin()
             problem = "another process has written a round of this name"
             raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
@@ -128,7 +129,7 @@ class RoundWriter:
         return encoder.saved, superseded
 
     def _note(self, encoder: _Encoder) -> None:
-        """Note a round that is there, from which the next one differs."""
+        """Record a durable round; the next one refers to it."""
         self.retained = encoder.retained
         self._sizes[encoder.number] = encoder.size
         needed = frozenset(
@@ -137,11 +138,11 @@ class RoundWriter:
         self._needed = [*self._needed[-1:], needed]
 
     def files(self) -> dict[int, StoredFile]:
-        """The rounds of this process that are there, by number."""
+        """The existing rounds of this process, by number."""
         folder = f"{ROUNDS}/{self.name}"
         files = self._storage.files(self._folder + folder)
         keys = {round_of(f"{folder}/{name}"): file for name, file in files.items()}
-        # One of another size is torn, and as good as missing.
+        # A file of another size is torn, and counts as missing.
         return {
             key[1]: file
             for key, file in keys.items()
@@ -163,7 +164,7 @@ class RoundWriter:
             if number not in files
         }
         if missing and not files:
-            # Others took this process for dead, and have removed its folder.
+            # Other processes counted this one as ended, and have removed its folder.
             self._begin()
         for shard in missing:
             self.retained.pop(shard, None)
@@ -175,10 +176,10 @@ class RoundWriter:
         return self._folder + round_key(self.name, number)
 
     def _absorb(self, files: Mapping[int, StoredFile], owned: Collection[Shard]) -> _Absorbed:
-        """Read at once what is needed of the round that the next one takes over, so that it can go.
+        """Read the needed parts of one round; the next round copies them, and it can be removed.
 
-        A file qualifies if less than half of it is needed, or if files are too many. The one with
-        the fewest needed bytes is chosen.
+        A file qualifies if less than half of it is needed, or if there are too many files; of
+        these, the one with the fewest needed bytes.
         """
         needed = Counter[int]()
         for shard, retained in self.retained.items():
@@ -211,8 +212,8 @@ class RoundWriter:
 
         return _Absorbed(number, owned, read)
 
-    def _is_written(self, key: str, seal: bytes) -> bool:
-        """True if a file is the one that was to be written: a lost answer is no other writer."""
+    def _has_seal(self, key: str, seal: bytes) -> bool:
+        """True if this writer has written the file, and only the answer was lost."""
         try:
             return self._storage.get(key).endswith(seal)
         except FileNotFoundError as error:
@@ -221,7 +222,7 @@ class RoundWriter:
 
 
 class _Absorbed(NamedTuple):
-    """The round whose parts are copied, or None; the shards of which; and how a part is read."""
+    """The round whose parts are copied, or None; shards with such parts; and a reader of parts."""
 
     round: int | None
     owned: Collection[Shard]
@@ -255,7 +256,7 @@ class _Encoder:
         enough: Callable[[], bool],
         absorbed: _Absorbed,
     ) -> Iterator[bytes]:
-        """The bytes of the round; the content of a part is pulled when its turn comes."""
+        """Yield the bytes of the round; the content of a part is encoded when it is needed."""
         yield from self._counted([FIRST_LINE])
         for draft in drafts:
             if self.saved and enough():

@@ -22,7 +22,7 @@ from streameval.events.errors import DamagedStateError, DeadLetterError, StoreEr
 from streameval.events.records import Partition, RecordBatch
 
 PATIENCE: Final = 20.0
-"""Seconds without progress after which the last round is given up: the disk hangs."""
+"""Seconds without progress after which the last round is abandoned: the disk hangs."""
 
 HEARTBEAT: Final = 60.0
 """Seconds after which a round is written although nothing has changed."""
@@ -89,8 +89,8 @@ class _Round:
 
     Attributes:
         encoded: number of partitions that the worker has begun.
-        steps: the procedure, which waits for what was written.
-        job: writes.
+        steps: the procedure, which waits for the checkpoints that were written.
+        job: the write.
     """
 
     steps: _Steps
@@ -100,8 +100,8 @@ class _Round:
         self.encoded = 0
         self.job: Future[list[DurableCheckpoint]] = Future()
 
-    def go_on(self, written: list[DurableCheckpoint]) -> None:
-        """Do the steps after the write."""
+    def proceed(self, written: list[DurableCheckpoint]) -> None:
+        """Do the steps after the write; `written`: the durable checkpoints."""
         with suppress(StopIteration):
             self.steps.send(written)
 
@@ -146,7 +146,7 @@ class CheckpointScheduler:
         self._settings = settings
         self._clock = clock
         self._worker = worker
-        self._began_at, self._began_own = clock.monotonic(), self._own_time
+        self._began_at, self._began_thread_time = clock.monotonic(), self._thread_time
         self._soon = False
         self._round: _Round | None = None
         self._written_at = -HEARTBEAT
@@ -165,12 +165,12 @@ class CheckpointScheduler:
         if self._committer.pending:
             self._committer.commit(wait=False)
         is_due = self._soon or (
-            self._own_time - self._began_own >= self._pace.interval
+            self._thread_time - self._began_thread_time >= self._pace.interval
             and self._clock.monotonic() - self._began_at >= self._settings.interval
         )
         if self._round is not None or not is_due:
             return
-        self._began_at, self._began_own = self._clock.monotonic(), self._own_time
+        self._began_at, self._began_thread_time = self._clock.monotonic(), self._thread_time
         self._soon = False
         self._committer.commit(wait=False)
         due = [
@@ -197,10 +197,10 @@ class CheckpointScheduler:
         Raises:
             StoreError: the write failed.
         """
-        # They have no record, so no dead letter: those of others may wait.
+        # They have no records, so no dead letters; those of others may wait.
         begun = _Round(partitions)
         begun.steps = self._checkpoint(begun, None, commit=False)
-        begun.go_on(next(begun.steps)())
+        begun.proceed(next(begun.steps)())
 
     def save(self, partitions: Collection[PartitionCheckpoints]) -> None:
         """Save changed partitions within the budget."""
@@ -208,7 +208,7 @@ class CheckpointScheduler:
         self.wait(until)
         changed = [checkpoints for checkpoints in partitions if checkpoints.changed]
         if self._round is None and changed and self._clock.monotonic() < until:
-            # Some that are written in time are better than all that are not.
+            # A part that is written in time is better than a complete round that is not.
             enough = until - min(_REPORT, self._settings.budget / 2)
             self._begin(changed, lambda: self._clock.monotonic() >= enough)
             self.wait(until)
@@ -217,7 +217,7 @@ class CheckpointScheduler:
     def save_all(
         self, partitions: Collection[PartitionCheckpoints], report: Callable[[int], None]
     ) -> None:
-        """Save changed partitions however many they are; give up after `PATIENCE`.
+        """Save all changed partitions; give up after `PATIENCE` without progress.
 
         `report`: receives the number of partitions that are not saved yet, now and then.
         """
@@ -239,7 +239,7 @@ class CheckpointScheduler:
             self._take(self._round, 0.0)
 
     def _wait_for_progress(self, report: Callable[[int], None]) -> None:
-        """Wait for the round in progress, as long as it goes on."""
+        """Wait for the round in progress, as long as it makes progress."""
         encoded, since = -1, self._clock.monotonic()
         while self._round is not None and not self._round.job.done():
             now = self._clock.monotonic()
@@ -253,7 +253,7 @@ class CheckpointScheduler:
         self.wait(self._clock.monotonic())
 
     @property
-    def _own_time(self) -> float:
+    def _thread_time(self) -> float:
         """Busy and idle seconds of the polling thread."""
         return self._clock.busy() + self.idle
 
@@ -270,7 +270,7 @@ class CheckpointScheduler:
         copying = self._clock.busy() - began
 
         def measured() -> list[DurableCheckpoint]:
-            # Waiting for a disk costs nothing.
+            # Waiting for a disk takes no processor time.
             began = self._clock.busy()
             try:
                 return write()
@@ -289,19 +289,19 @@ class CheckpointScheduler:
     ) -> _Steps:
         """One round of checkpoints, from the counts in memory to the offsets in Kafka.
 
-        What is committed is written, and what is written has its dead letters. So a crash between
-        two steps repeats records, and loses and doubles none.
+        Offsets are committed after their state is durable, which is after their dead letters are.
+        So a crash between two steps repeats records, and neither loses nor doubles any.
 
         Args:
             started: the round.
             dead_letters: flushed before the states are written; None if they may wait.
-            enough: whether the partitions that are left must wait; asked before each.
-            commit: whether the offsets are committed at once.
+            enough: returns True if the remaining partitions must wait; called before each.
+            commit: True to commit the offsets at once.
 
         Yields:
             The function that writes the copies, for any thread; `send` takes what it returns.
         """
-        # 1. Copy the states of all partitions at once, so that pending counts are settled once.
+        # 1. Copy the states of all partitions together, so that pending counts are flushed once.
         at, retained = self._clock.wall(), self._store.retained
         copies = {
             checkpoints.plan.shard: checkpoints.copied(
@@ -324,14 +324,14 @@ class CheckpointScheduler:
             saved = self._store.save(drafts, owned, out_of_time)
             return [durable() for shard, (_, durable) in copies.items() if shard in saved]
 
-        written = yield write
-        # 4. Note where a restart would go on, and which offsets that allows to commit.
+        saved_checkpoints = yield write
+        # 4. Record the offsets of a restart, and queue them for the commit.
         of_shard = {checkpoints.plan.shard: checkpoints for checkpoints in started.partitions}
-        for saved in written:
+        for saved in saved_checkpoints:
             checkpoints = of_shard[saved.shard]
-            # A partition that was lost meanwhile is another's to commit.
+            # A partition that was lost meanwhile is committed by its new owner.
             if self._owned.get(checkpoints.partition) is checkpoints:
-                # A copy of what was taken over has nothing to commit.
+                # A copy of a state that was taken over has nothing to commit.
                 is_new = saved.offset != checkpoints.offset
                 checkpoints.note_durable(saved)
                 if is_new and saved.offset >= checkpoints.counted:
@@ -363,7 +363,7 @@ class CheckpointScheduler:
             if self._cleanup_failure is not None and before is None:
                 fields = {"problem": self._cleanup_failure}
                 self._log(LogEvent("warning", "older checkpoints were not removed", fields))
-            done.go_on(durable)
+            done.proceed(durable)
         self._round = None
         self._pace.note(self._spent)
 
@@ -375,7 +375,7 @@ class PartitionCheckpoints:
         offset: of the newest checkpoint; None before the first.
         durable: next offset of each log in the newest checkpoint.
         counted: offset below which counters show nothing.
-        showing: whether counters show its evidence.
+        showing: True if counters export its evidence.
     """
 
     def __init__(self, plan: RestorePlan, ingest: Ingest, evidence: EvidenceReader) -> None:
@@ -387,8 +387,8 @@ class PartitionCheckpoints:
         self.showing = False
         self._ingest = ingest
         self._evidence = evidence
-        self._written: int | None = None
-        self._restored: tuple[int, float] | None = None
+        self._written_offset: int | None = None
+        self._restored_from: tuple[int, float] | None = None
         self._versions: Mapping[str, int] = {}
         self._resumed_at = 0
 
@@ -409,7 +409,7 @@ class PartitionCheckpoints:
         return bool(self.plan.assignment.members)
 
     def passes(self, batch: RecordBatch) -> bool:
-        """Return whether the batch has records that no counter has exported."""
+        """True if the batch has records that no counter has exported."""
         if self.position >= self.counted:
             return True
         return not self.joined and batch.next_offset > self.counted
@@ -420,27 +420,27 @@ class PartitionCheckpoints:
         return self.position != self.offset
 
     def is_due(self, *, retained: bool) -> bool:
-        """Return whether the next round of this process must have a checkpoint of it.
+        """True if the next round of this process must have a checkpoint of it.
 
-        `retained`: whether the last round has one. A state that was taken over is copied unchanged.
+        `retained`: True if the last round has one. A state that was taken over is copied unchanged.
         """
-        return not retained or self.position != self._written
+        return not retained or self.position != self._written_offset
 
     def note_restore(self, saved: SavedCheckpoint, *, current: bool) -> None:
-        """Note that the state was loaded from this checkpoint.
+        """Record that the state was loaded from this checkpoint.
 
-        `current`: whether it has the settings of this process; otherwise the next round writes one.
+        `current`: True if it has the settings of this process; else the next round writes one.
         """
         self.offset = saved.header.offset if current else None
         self.durable = self.offsets
         self._resumed_at = self.position
-        self._restored = saved.header.offset, saved.header.written_at
+        self._restored_from = saved.header.offset, saved.header.written_at
 
     def note_durable(self, durable: DurableCheckpoint) -> None:
-        """Note that this process has written this checkpoint."""
-        self.offset = self._written = durable.offset
+        """Record that this process has written this checkpoint."""
+        self.offset = self._written_offset = durable.offset
         self.durable, self._versions = durable.offsets, durable.versions
-        # A copy of what was taken over says nothing about the records that ended a process.
+        # A copy of a state that was taken over does not prove that its next records can be counted.
         if self.partition in self._ingest.partitions and durable.offset > self._resumed_at:
             self._ingest.partitions[self.partition].cautious = False
 
@@ -468,9 +468,9 @@ class PartitionCheckpoints:
             )
             for section in sections
         ]
-        if self._restored is not None and self._restored[0] == self.position:
-            # Of one offset the later one wins, and the clock of another machine may be ahead.
-            written_at = max(written_at, math.nextafter(self._restored[1], math.inf))
+        if self._restored_from is not None and self._restored_from[0] == self.position:
+            # Of equal offsets the later one wins, and the clock of another machine may be ahead.
+            written_at = max(written_at, math.nextafter(self._restored_from[1], math.inf))
         offsets = self.offsets
         header = Header(
             release=settings.release,

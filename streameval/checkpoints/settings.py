@@ -1,4 +1,4 @@
-"""Settings of checkpoints, the policies of the [state] table, and what is logged about them."""
+"""Settings of checkpoints, the policies of the [state] table, and log events."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _REMEDIES: Mapping[str, str] = MappingProxyType(
         "on_other_inputs": "restore the earlier inputs, or give a changed table a new `version`",
     }
 )
-"""What else solves the problem of a policy."""
+"""Other remedies for the problem of a policy."""
 
 _RESTART = "the state is archived, and counting starts over at `start`"
 
@@ -109,9 +109,10 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cluster: returns the id of the cluster; called at the first assignment.
         fingerprint: settings that must be the same to resume from a checkpoint; plain values.
-        schema: what is counted; plain values, enough to read the state without a configuration.
+        schema: families and metrics that are counted, enough to read the state without a
+            configuration; plain values.
         interval: seconds between checkpoints.
-        budget: seconds for the last checkpoints before partitions are given up.
+        budget: seconds for the last checkpoints before partitions are revoked.
     """
 
     release: str
@@ -144,7 +145,7 @@ class BucketOptions(NamedTuple):
 
 
 AS_ENVIRONMENT: Final = BucketOptions()
-"""Endpoint and region come from the environment."""
+"""Options that take endpoint and region from the environment."""
 
 
 def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, str]]:
@@ -217,4 +218,4 @@ class LogEvent(NamedTuple):
 
 
 LogSink: TypeAlias = Callable[[LogEvent], None]
-"""Takes log lines in order, on the polling thread."""
+"""Receives log events in order, on the polling thread."""

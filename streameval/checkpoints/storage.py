@@ -14,23 +14,23 @@ from typing import Final, NamedTuple, Protocol
 from streameval.checkpoints.format import TEMPORARY, decode_name
 from streameval.events.errors import StoreError
 
-# What file systems without hard links, and without fsync of folders, answer.
+# Errors of file systems without hard links, and without fsync of folders.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 _BUFFER: Final = 1 << 20
 _DEEPEST: Final = 4
-"""Folders below a store: topic, its id, partition, and what is beside its checkpoints."""
+"""Depth of the folders below a store: topic, its id, partition, and one more."""
 
 
 _SHARED: Final = stat.S_ISGID | stat.S_IWGRP
-"""Rights of a folder that a group shares: what is made in it has its group, and these rights."""
+"""Bits of a folder that a group shares: files created in it get its group and its rights."""
 
 
 class Disk:
     """The local file system; every call may raise OSError. Only synced data is durable.
 
-    What it makes is the user's alone, whatever the umask; in a folder that a group may write and
-    that has the setgid bit, as replicas of several users share one, it is the group's, too.
+    Only the user may access what it creates, whatever the umask; also the group in a folder with
+    the setgid bit that the group may write, as replicas of several users share one.
 
     `progress`: called after each read and each sync.
     """
@@ -124,7 +124,7 @@ class Disk:
         """Read at most `size` bytes from `start`; fewer at the end of the file."""
         with open(path, "rb", buffering=0, opener=_open_at_once) as file:
             file.seek(start)
-            # Memory for the size is taken first, and it may be made up.
+            # The size may be forged, and `read` allocates all of it first.
             data = file.read(min(size, max(0, os.fstat(file.fileno()).st_size - start)))
         self._progress()
         return data
@@ -139,7 +139,7 @@ class Disk:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe with that name is not waited for, and has no bytes."""
+    """Open a file without blocking: a pipe of that name has no bytes."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -191,7 +191,7 @@ def _is_shared(folder: Path) -> bool:
 
 
 def try_folder(path: str) -> str:
-    """Say if this user may write a folder, or create it; creates nothing.
+    """Check that this user may write a folder, or create it; creates nothing.
 
     Raises:
         StoreError: this user may not.
@@ -232,7 +232,7 @@ class Storage(Protocol):
     Attributes:
         path: of the folder, or URL of the bucket and prefix.
         remedy: for an empty storage.
-        remote: whether calls are slow, so that they are made concurrently.
+        remote: True if calls are slow, so that they are made concurrently.
     """
 
     path: str
@@ -259,7 +259,7 @@ class Storage(Protocol):
         """Write a file atomically and durably unless it exists.
 
         Returns:
-            Whether this call wrote it.
+            True if this call wrote it.
         """
         ...
 
@@ -271,9 +271,9 @@ class Storage(Protocol):
         """Delete files, and their folders if these are empty then; missing ones are ignored."""
 
     def sync(self, folder: str) -> None:
-        """Make the files found in a folder durable, as their writer may have been killed.
+        """Make the existing files of a folder durable, as their writer may have been killed.
 
-        One that has been removed since is ignored.
+        Files that have been removed since are ignored.
         """
 
     def path_of(self, key: str) -> str:
@@ -309,12 +309,12 @@ class Folder:
     def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
         """See `Storage.put_new`."""
         path = self._top / key
-        with store_errors(self._top), self._temporary(path, pieces) as written:
+        with store_errors(self._top), self._temporary(path, pieces) as temporary:
             try:
-                self._disk.rename_new(written, path)
+                self._disk.rename_new(temporary, path)
                 first = True
             except FileExistsError:
-                self._disk.remove(written)
+                self._disk.remove(temporary)
                 first = False
             self._disk.sync_folder(path.parent)
         return first

@@ -16,12 +16,11 @@ import msgspec
 from streameval.checkpoints.earlier import earlier_version, shard_and_offset
 from streameval.checkpoints.format import (
     ARCHIVE,
-    CLAIM,
+    IDENTITY_FILE,
     ROUNDS,
     TEMPORARY,
     VERSION,
     CheckpointDraft,
-    Claim,
     Directory,
     Entry,
     Header,
@@ -30,10 +29,11 @@ from streameval.checkpoints.format import (
     Region,
     Shard,
     StateSettings,
-    claim_in,
+    StoreIdentity,
     digest_of,
     directory_in,
     directory_position,
+    identity_in,
     record_content,
     round_key,
     round_of,
@@ -55,7 +55,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 GRACE: Final = 600.0
-"""Seconds without a round after which a process counts as ended: a live one writes each minute."""
+"""Seconds without a round after which a process counts as ended; others write each minute."""
 
 _TRIES: Final = 5
 _SHARDS_AT_ONCE: Final = 8
@@ -63,17 +63,17 @@ _FILES_AT_ONCE: Final = 16
 _DIRECTORY: Final = 1 << 16
 """Bytes at the end of a round that are read first: the directory of some hundred shards."""
 _SWEEP: Final = 60
-"""Rounds from one look for the files of processes that have ended to the next.
+"""Rounds between two removals of the files of processes that have ended.
 
-The first is before the first round: a process that never gets to its second removes what those
-before it have left.
+The first is before the first round: even a process that never writes a second one removes files of
+earlier processes.
 """
 
 
-def refuse_foreign(store: str, claim: Claim, cluster: str, group: str) -> None:
+def refuse_foreign(store: str, identity: StoreIdentity, cluster: str, group: str) -> None:
     """Raise RefusedStateError if a store belongs to another cluster or group."""
     for what, actual in (("cluster", cluster), ("group", group)):
-        claimed = getattr(claim, what)
+        claimed = getattr(identity, what)
         if actual != claimed:
             problem = f"its state belongs to {what} {claimed!r}, and this process reads {actual!r}"
             remedy = "give another [state] path"
@@ -132,7 +132,7 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """The position of a checkpoint. Equal locations have equal bytes.
+    """The location of a checkpoint; equal locations have equal bytes.
 
     Attributes:
         key: of its file, relative to the store.
@@ -158,9 +158,10 @@ class Location:
 
     @property
     def order(self) -> tuple[int, int, float, str]:
-        """The highest of a shard wins; a process drops or removes only what is lower than another.
+        """The order of the checkpoints of a shard: the highest wins.
 
-        So the highest is never removed, whatever several processes do at once.
+        A process removes only a checkpoint that is lower than another one. So the highest is never
+        removed, whatever several processes do at once.
         """
         # A copy by a new owner is written later.
         return self.generation, self.offset, self.written_at, self.writer
@@ -170,7 +171,7 @@ class Fault(NamedTuple):
     """A round of which the directory is damaged.
 
     Attributes:
-        is_all: whether no directory of its writer can be read.
+        is_all: True if no directory of its writer can be read.
     """
 
     problem: str
@@ -197,7 +198,7 @@ class Listing(msgspec.Struct, frozen=True):
         """A message for each damaged directory that may hide a newer checkpoint of this shard."""
         locations = self.shards.get(shard)
         if locations is None:
-            # It would have begun in the very round that is damaged, before any commit.
+            # If the shard is new, its first checkpoint is in the damaged round.
             return [fault.problem for fault in self.faults if fault.is_all]
         newest = max(location.modified for location in locations)
         return [fault.problem for fault in self.faults if fault.modified >= newest]
@@ -234,7 +235,7 @@ class NewestCheckpoint(msgspec.Struct, kw_only=True):
 
 
 def skipped(location: Location, error: DamagedStateError) -> str:
-    """A message: an older checkpoint counts instead of a damaged one."""
+    """The message that an older checkpoint is loaded instead of a damaged one."""
     return f"offset {location.offset:,} is skipped: {error.what}: {error.problem}"
 
 
@@ -268,51 +269,53 @@ class Store:
 
         Raises:
             RefusedStateError: it belongs to another cluster or group, or has checkpoints and no
-                claim.
+                `store.json`.
             StoreError: it cannot be used.
         """
-        existing = self._claim_or_none()
+        existing = self._identity_or_none()
         if existing is None:
             # Every process claims before it writes a checkpoint, so look for checkpoints first.
             headers = self.headers()
-            existing = self._claim_or_none()
+            existing = self._identity_or_none()
             if existing is None and headers:
                 claims = {
-                    str(Claim(cluster=header.cluster, group=header.group))
+                    str(StoreIdentity(cluster=header.cluster, group=header.group))
                     for header in headers.values()
                     if header is not None
                 }
                 hint = f"; its checkpoints say {' or '.join(sorted(claims))}" if claims else ""
                 problem = f"it has checkpoints of {len(headers)} partitions"
-                problem += f" and no {CLAIM} with their owner"
+                problem += f" and no {IDENTITY_FILE} with their owner"
                 raise RefusedStateError(
-                    f"{self.path}: {problem}; bring {CLAIM} back{hint}, or give another [state] "
-                    "path.",
+                    f"{self.path}: {problem}; bring {IDENTITY_FILE} back{hint}, or give another "
+                    "[state] path.",
                     where=self.path,
                     problem=problem,
                 )
             if existing is None:
-                claim = Claim(cluster=cluster, group=group)
-                self._storage.put_new(CLAIM, [f"{claim}\n".encode()])
-                existing = self.existing_claim()
+                identity = StoreIdentity(cluster=cluster, group=group)
+                self._storage.put_new(IDENTITY_FILE, [f"{identity}\n".encode()])
+                existing = self.identity()
         refuse_foreign(self.path, existing, cluster, group)
         self._claimed = True
 
-    def _claim_or_none(self) -> Claim | None:
+    def _identity_or_none(self) -> StoreIdentity | None:
         with suppress(FileNotFoundError):
-            return claim_in(self._storage.path_of(CLAIM), self._storage.get(CLAIM))
+            return identity_in(
+                self._storage.path_of(IDENTITY_FILE), self._storage.get(IDENTITY_FILE)
+            )
         return None
 
-    def existing_claim(self) -> Claim:
-        """The claim of the store; raises StoreError without one."""
-        claim = self._claim_or_none()
-        if claim is None:
-            raise StoreError(self.path, f"{CLAIM} is missing", self._storage.remedy)
-        return claim
+    def identity(self) -> StoreIdentity:
+        """The cluster and group of the store; raises StoreError before it is claimed."""
+        identity = self._identity_or_none()
+        if identity is None:
+            raise StoreError(self.path, f"{IDENTITY_FILE} is missing", self._storage.remedy)
+        return identity
 
-    def claimed(self) -> bool:
-        """Return whether the store is claimed, that is, exists."""
-        return self._claim_or_none() is not None
+    def exists(self) -> bool:
+        """True if a process has claimed the store."""
+        return self._identity_or_none() is not None
 
     def gather(
         self, read: Callable[[A], B], items: Iterable[A], limit: int = _SHARDS_AT_ONCE
@@ -355,7 +358,7 @@ class Store:
         for key, directory in zip(unread, read, strict=True):
             if directory is not None:
                 cached[key, files[key].tag] = directory
-        # Of many processes, some write meanwhile: the next try reads only their rounds.
+        # Some of many processes write meanwhile; the next try reads only their rounds.
         self._directories = cached
         if None in read:
             raise FileNotFoundError(unread[read.index(None)])
@@ -363,17 +366,17 @@ class Store:
         writers: dict[str, list[Mapping[Shard, Location] | None]] = {}
         faults = []
         for writer, keys in rounds.items():
-            own = [cached[key, files[key].tag] for key in keys[:2]]
-            hidden = all(isinstance(directory, DamagedStateError) for directory in own)
+            directories = [cached[key, files[key].tag] for key in keys[:2]]
+            hidden = all(isinstance(directory, DamagedStateError) for directory in directories)
             writers[writer] = []
-            for key, directory in zip(keys, own, strict=False):
+            for key, directory in zip(keys, directories, strict=False):
                 modified = files[key].modified
                 if isinstance(directory, DamagedStateError):
                     problem = f"{directory.what}: {directory.problem}"
                     faults.append(Fault(problem, modified, hidden))
                     writers[writer].append(None)
                     continue
-                # Of equal locations, the one of the newest round is first, and stays.
+                # Of equal locations, the first is retained: that of the newest round.
                 locations = _locations(key, directory, modified)
                 all_locations += locations.values()
                 writers[writer].append(locations)
@@ -382,7 +385,7 @@ class Store:
     def _directory(
         self, key: str, file: StoredFile
     ) -> Directory | LaterDirectory | DamagedStateError | None:
-        """The directory of a round, or how it is damaged; None if it has been removed."""
+        """The directory of a round, or the damage to it; None if it has been removed."""
         path = self._storage.path_of(key)
         start = max(0, file.size - _DIRECTORY)
         try:
@@ -403,7 +406,7 @@ class Store:
         return [*self.listing().shards]
 
     def last(self, topics: Collection[str] = ()) -> Header | None:
-        """The header of the checkpoint written last, of these topics if any are given."""
+        """The header of the checkpoint written last; of these topics, or of all if empty."""
         headers = [
             header
             for shard, header in self.headers().items()
@@ -448,7 +451,7 @@ class Store:
     def _newest(self, shard: Shard, listing: Listing) -> NewestCheckpoint:
         locations = listing.shards.get(shard, ())
         if not locations:
-            self._check_claim()
+            self._check_identity()
         damaged = listing.damage(shard)
         for location in locations:
             try:
@@ -465,7 +468,7 @@ class Store:
     def read_valid(
         self, location: Location, needs: Callable[[Entry], bool] = lambda _: True
     ) -> SavedCheckpoint:
-        """`read`, where a file that is missing though the checkpoint is listed is damage."""
+        """`read`, but a file that is still listed and cannot be found counts as damaged."""
         try:
             return self.read(location, needs)
         except FileNotFoundError as error:
@@ -478,7 +481,7 @@ class Store:
     ) -> SavedCheckpoint:
         """A checkpoint, after a check of its header, its table and the parts that are needed.
 
-        `needs`: whether a part will be read; nothing else may be read of the checkpoint then.
+        `needs`: returns True for a part that will be read; no other part may be read then.
 
         Raises:
             DamagedStateError: it is not as written.
@@ -510,7 +513,7 @@ class Store:
                 problem = f"the file of part {entry.name!r} is missing"
                 raise damaged(str(error), problem) from error
 
-        # Local parts are read again instead of being kept in memory.
+        # Local parts are read again instead of staying in memory.
         return SavedCheckpoint(path, header, entries, read_again)
 
     def _content(
@@ -542,7 +545,7 @@ class Store:
         return self._cut(entries, data, begin)
 
     def _cut(self, entries: Sequence[Entry], data: bytes, begin: int) -> dict[str, bytes]:
-        """The parts in some bytes of a file, which begin at a position in it, after a check."""
+        """Check parts and cut them out of `data`, the bytes of their file from `begin` on."""
         parts = {}
         for entry in entries:
             part = data[entry.start - begin : entry.start - begin + entry.size]
@@ -565,27 +568,27 @@ class Store:
     ) -> frozenset[Shard]:
         """Write a round: checkpoints and the list of all shards of this process, as one file.
 
-        It is written atomically and durably. Then what it supersedes is removed: what neither this
-        round nor the one before needs, and now and then the files of processes that have ended.
+        It is written atomically and durably. Then superseded files are removed: those that neither
+        this round nor the one before needs, and now and then those of processes that have ended.
 
         Args:
-            drafts: the checkpoints; without one, the round says that this process lives.
+            drafts: the checkpoints; a round without any shows that this process is running.
             owned: the shards of this process, those of the drafts among them; None for all that it
-                holds. Another shard is kept until another process has saved it twice.
-            enough: whether the rest of the drafts must wait; asked before each but the first.
+                has. Another shard is retained until another process has saved it twice.
+            enough: returns True if the other drafts must wait; called before each but the first.
 
         Returns:
             The shards that were saved.
 
         Raises:
             StoreError: the write failed, or a file with an unchanged part is missing or damaged.
-                Checkpoints are as before; shards that are no longer in it need all parts next time.
+                Checkpoints are as before; a shard that left the directory needs all parts again.
         """
         with self._saving:
             writer = self._writer
             files = writer.files()
             if not files:
-                self._check_claim()
+                self._check_identity()
             foreign = set() if owned is None else writer.retained.keys() - set(owned)
             superseded: list[str] = []
             dropped: set[Shard] = set()
@@ -594,7 +597,7 @@ class Store:
                 superseding: set[str] = set()
 
                 def is_superseded(location: Location) -> bool:
-                    # A restore has skipped it as damaged, so the older one has to stay.
+                    # An older checkpoint must remain if a restore skipped this one as damaged.
                     writers = listing.superseded_by(location, self._damaged)
                     superseding.update(writers)
                     return bool(writers)
@@ -607,8 +610,10 @@ class Store:
                 for other in sorted(superseding):
                     # It may have been killed before its only round was durable.
                     self._storage.sync(f"{ROUNDS}/{other}")
-            own_shards = writer.retained.keys() - foreign | {draft.header.shard for draft in drafts}
-            saved, rounds = writer.write(drafts, files, own_shards, dropped, enough)
+            owned_shards = writer.retained.keys() - foreign | {
+                draft.header.shard for draft in drafts
+            }
+            saved, rounds = writer.write(drafts, files, owned_shards, dropped, enough)
             self._rounds += 1
             # The round is durable, so a failed cleanup can wait for the next. Files of other users
             # come last: this one may not be allowed to remove them.
@@ -621,7 +626,7 @@ class Store:
             return saved
 
     def _ended(self, listing: Listing, is_superseded: Callable[[Location], bool]) -> list[str]:
-        """The files of processes that have ended, all of whose shards others have saved since."""
+        """The files of ended processes of which others have saved all shards since."""
         # By the clock of the storage, which may differ from that of this machine.
         now = max((file.modified for file in listing.files.values()), default=0.0)
         by_writer: dict[str, list[str]] = {}
@@ -632,23 +637,23 @@ class Store:
         for writer, keys in by_writer.items():
             last = max(listing.files[key].modified for key in keys)
             newest = listing.writers.get(writer, [{}])[0]
-            # What this release cannot read, it does not remove.
+            # A release does not remove files that it cannot read.
             if writer == self._writer.name or last >= now - GRACE or newest is None:
                 continue
-            known = all(at.version[0] <= VERSION for at in newest.values())
-            if known and all(map(is_superseded, newest.values())):
-                # Newest first: what is left after a crash has no directory for long.
+            is_readable = all(at.version[0] <= VERSION for at in newest.values())
+            if is_readable and all(map(is_superseded, newest.values())):
+                # Newest first: after a crash in between, no directory names the rest.
                 ended += sorted(keys, reverse=True)
         return ended
 
     def archive(self, shard: Shard, listing: Listing | None = None) -> bool:
         """Copy the newest valid checkpoint of a shard to a store of its own, below `aside`.
 
-        The next one of a higher generation takes its place. An interrupted call can be repeated,
-        and what is there already is not copied again.
+        A checkpoint of a higher generation replaces it. An interrupted call can be repeated: an
+        existing copy is not made again.
 
         Returns:
-            Whether there is a copy: a state that is damaged or of a later version has none.
+            True if there is a copy; a state that is damaged or of a later version has none.
         """
         try:
             saved = self.newest(shard, listing).saved
@@ -659,16 +664,16 @@ class Store:
         folder = f"{ARCHIVE}/{digest_of(to_json(saved.header))[:16]}/"
         copied = self._storage.files(folder + ROUNDS)
         if not any(round_of(f"{ROUNDS}/{name}") for name in copied):
-            claim = f"{self.existing_claim()}\n".encode()
-            self._storage.put_new(folder + CLAIM, [claim])
-            aside = RoundWriter(self._storage, folder)
-            aside.write([saved.draft], {}, {shard}, (), lambda: False)
+            identity = f"{self.identity()}\n".encode()
+            self._storage.put_new(folder + IDENTITY_FILE, [identity])
+            archive_writer = RoundWriter(self._storage, folder)
+            archive_writer.write([saved.draft], {}, {shard}, (), lambda: False)
         return True
 
-    def _check_claim(self) -> None:
+    def _check_identity(self) -> None:
         """Refuse a store that was claimed and has been emptied since."""
         if self._claimed:
-            self.existing_claim()
+            self.identity()
 
 
 def _locations(
@@ -752,7 +757,7 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
     """
     if is_url(path) and path.partition(":")[0] not in SCHEMES:
         return False
-    return store_of(path, options).claimed()
+    return store_of(path, options).exists()
 
 
 def map_concurrently(limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:

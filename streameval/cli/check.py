@@ -295,9 +295,9 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
 def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
     checkpoints = checkpoint_store(options)
-    if checkpoints.claimed():
-        store_claim = checkpoints.existing_claim()
-        refuse_foreign(options.path, store_claim, store_claim.cluster, group)
+    if checkpoints.exists():
+        store_identity = checkpoints.identity()
+        refuse_foreign(options.path, store_identity, store_identity.cluster, group)
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:

@@ -103,7 +103,7 @@ def verify(paths: Paths) -> None:
     """
     faults = 0
     for store in map(store_at, paths):
-        store.existing_claim()
+        store.identity()
         listing = store.listing()
         checked = list(_faults(store, listing))
         damaged = [fault for fault in checked if fault is not None]
@@ -222,11 +222,11 @@ def merge(
 
 
 def _store(store: Store) -> dict[str, Any]:
-    store_claim, listing = store.existing_claim(), store.listing()
+    store_identity, listing = store.identity(), store.listing()
     return {
         "path": store.path,
-        "cluster": store_claim.cluster,
-        "group": store_claim.group,
+        "cluster": store_identity.cluster,
+        "group": store_identity.group,
         "faults": [fault.problem for fault in listing.faults],
         "places": [_shard(store, shard, listing) for shard in listing.shards],
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from streameval.checkpoints.format import CLAIM, Header, Shard
+from streameval.checkpoints.format import IDENTITY_FILE, Header, Shard
 from streameval.checkpoints.restore import other_settings, resume
 from streameval.checkpoints.settings import is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
@@ -236,7 +236,7 @@ def store_at(path: str) -> Store:
             raise UsageError(str(error)) from error
     if not is_store(path):
         raise UsageError(
-            f"{path}: not a store of checkpoints: it has no {CLAIM}; "
+            f"{path}: not a store of checkpoints: it has no {IDENTITY_FILE}; "
             "give the folder or URL that [state] path names."
         )
     return store_of(path)

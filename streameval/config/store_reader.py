@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 from typing import Final, NamedTuple
 
-from streameval.checkpoints.format import Claim, Entry, Header, Shard
+from streameval.checkpoints.format import Entry, Header, Shard, StoreIdentity
 from streameval.checkpoints.restore import offsets_saved, resume
 from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store, skipped
 from streameval.config.config import Config, without_formats
@@ -73,14 +73,14 @@ class StoreReader:
         config: with the depth of the states.
         ingest: the counts; another one when that depth grows.
         problem: why the store cannot be read, in a sentence; None if it was.
-        store_claim: cluster and group of the store; None before it was read.
+        store_identity: cluster and group of the store; None before it was read.
     """
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store, self._base = store, config
         self._topics = {*config.source.logs}
         self.problem: str | None = None
-        self.store_claim: Claim | None = None
+        self.store_identity: StoreIdentity | None = None
         self._highest: dict[Shard, tuple[int, int]] = {}
         self._partition_counts: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._identities: dict[str, str] = {}
@@ -100,9 +100,9 @@ class StoreReader:
         """Read what has changed; what cannot be read stays as it was, and says so."""
         try:
             listing = self._store.listing()
-            if self.store_claim is None or not listing.shards:
+            if self.store_identity is None or not listing.shards:
                 # Raises an error for a store that is absent, or on a disk that is not mounted.
-                self.store_claim = self._store.existing_claim()
+                self.store_identity = self._store.identity()
             self._read(listing)
         except StreamevalError as error:
             self.problem = str(error)

@@ -171,7 +171,9 @@ class Loop:
                 ready=self._ready,
                 trouble=source.problem or self._paused or checkpointer.failure or source.warning,
                 checkpoint=checkpointer.health,
-                dead_lettered=None if parts.dead_letters is None else parts.dead_letters.written,
+                dead_lettered=None
+                if parts.dead_letters is None
+                else parts.dead_letters.durable_count,
                 recoveries=source.recoveries,
                 connection_failures=source.connection_failures,
                 web_config=self._web_config(),

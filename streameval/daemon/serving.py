@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from streameval.checkpoints.format import Claim
+from streameval.checkpoints.format import StoreIdentity
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import refuse_foreign
 from streameval.config import Config
@@ -63,13 +63,13 @@ class StoredReader(Protocol):
         config: what is shown.
         ingest: the counts.
         problem: why nothing can be read, in a sentence; None if it was.
-        store_claim: cluster and group of what is stored; None if unknown.
+        store_identity: cluster and group of what is stored; None if unknown.
     """
 
     config: Config
     ingest: Ingest
     problem: str | None
-    store_claim: Claim | None
+    store_identity: StoreIdentity | None
 
     def refresh(self) -> None:
         """Read what has changed; what cannot be read says so."""
@@ -192,11 +192,13 @@ class StoreServer:
 
     def _refuse_foreign(self) -> None:
         """Refuse a store of another group, or of another cluster once Kafka says its id."""
-        store_claim = self._reader.store_claim
-        if store_claim is not None:
-            cluster = (self._ends.cluster if self._ends is not None else "") or store_claim.cluster
+        store_identity = self._reader.store_identity
+        if store_identity is not None:
+            cluster = (
+                self._ends.cluster if self._ends is not None else ""
+            ) or store_identity.cluster
             group = self._reader.config.source.group_of(cluster)
-            refuse_foreign(self._path, store_claim, cluster, group)
+            refuse_foreign(self._path, store_identity, cluster, group)
 
     def _capture_of(self, layout: Layout) -> SnapshotCapture:
         """Takes snapshots of this layout; numbers them on where it is another one."""

@@ -73,13 +73,13 @@ class StoredValues:
             return
         try:
             store = checkpoint_store(self._config.state)
-            if not store.claimed():
+            if not store.exists():
                 return  # The first start of all.
             reader = StoreReader(store, self._config)
             reader.refresh()
-            if (store_claim := reader.store_claim) is not None:
-                group = self._config.source.group_of(store_claim.cluster)
-                refuse_foreign(store.path, store_claim, store_claim.cluster, group)
+            if (store_identity := reader.store_identity) is not None:
+                group = self._config.source.group_of(store_identity.cluster)
+                refuse_foreign(store.path, store_identity, store_identity.cluster, group)
         except StreamevalError as error:
             # The restore that follows reports it, or applies a policy.
             emit(logging.INFO, "stored_values_not_shown", error=error)

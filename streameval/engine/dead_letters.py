@@ -150,7 +150,7 @@ class DeadLetters(Protocol):
         ...
 
     @property
-    def written(self) -> int:
+    def durable_count(self) -> int:
         """Number of dead letters that are durable, since the start of the process."""
         ...
 

@@ -10,7 +10,7 @@ import numpy as np
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of
 from streameval.catalogue import parse
-from streameval.checkpoints.format import Claim
+from streameval.checkpoints.format import StoreIdentity
 from streameval.config import Config
 from streameval.config.config import without_formats
 from streameval.config.pipeline import new_ingest
@@ -56,7 +56,7 @@ class PartialsReader:
     def __init__(self, path: str, config: Config) -> None:
         self.config = config
         self.problem: str | None = None
-        self.store_claim: Claim | None = None
+        self.store_identity: StoreIdentity | None = None
         self.ingest = new_ingest(without_formats(config))
         self._path = path
         self._files: dict[str, PartialFile] = {}

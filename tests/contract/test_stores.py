@@ -14,7 +14,7 @@ import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
 from streameval.checkpoints.bucket import Bucket, open_bucket
-from streameval.checkpoints.format import ARCHIVE, CLAIM, Entry, Shard, round_of
+from streameval.checkpoints.format import ARCHIVE, IDENTITY_FILE, Entry, Shard, round_of
 from streameval.checkpoints.storage import Disk, Folder, Storage
 from streameval.checkpoints.store import Store
 from streameval.events.errors import RefusedStateError, StateVersionError
@@ -156,8 +156,8 @@ def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path, name: str) -> N
 
     with ThreadPoolExecutor(8) as pool:
         won = [claim for claim in pool.map(claimed, range(40)) if claim is not None]
-    assert won == [Store(made()).existing_claim().cluster]
-    assert [*made().files()] == [CLAIM]
+    assert won == [Store(made()).identity().cluster]
+    assert [*made().files()] == [IDENTITY_FILE]
 
 
 def test_an_unknown_version_of_the_newest_is_refused(storages: Storages) -> None:
@@ -248,9 +248,11 @@ def test_what_starts_over_wins_and_what_was_before_is_kept_aside(storages: Stora
     assert whole(Store(storages()).newest(SHARD).saved) == 3
     first.save([draft(600)])
     assert whole(Store(storages()).newest(SHARD).saved) == 3
-    (claim,) = (key for key in storages().files() if key.startswith(ARCHIVE) and CLAIM in key)
-    assert storages().get(claim) == storages().get(CLAIM)
-    aside = claim.removesuffix(CLAIM)
+    (claim,) = (
+        key for key in storages().files() if key.startswith(ARCHIVE) and IDENTITY_FILE in key
+    )
+    assert storages().get(claim) == storages().get(IDENTITY_FILE)
+    aside = claim.removesuffix(IDENTITY_FILE)
     rounds = [key for key in storages().files() if key.startswith(aside) and key != claim]
     assert [round_of(key.removeprefix(aside)) is None for key in rounds] == [False]
 

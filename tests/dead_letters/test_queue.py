@@ -91,11 +91,11 @@ def test_only_letters_that_are_not_durable_are_retried() -> None:
     paper.fails = True
     with pytest.raises(DeadLetterError):
         queue.flush()
-    assert queue.written == 2
+    assert queue.durable_count == 2
     paper.fails = False
     queue.flush()
     assert paper.written == [1, 2, 3, 2]
-    assert queue.written == 3
+    assert queue.durable_count == 3
 
 
 PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")

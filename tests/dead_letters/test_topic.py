@@ -147,7 +147,7 @@ def test_a_letter_that_is_too_large_is_truncated_and_holds_no_other_back(
     with closing(_letters(broker, topic, topic=dead)) as dead_letters:
         dead_letters.send(sent)
         dead_letters.flush()
-        assert dead_letters.written == 5
+        assert dead_letters.durable_count == 5
     expected = [truncate(letter, kept) if len(letter.value) > kept else letter for letter in sent]
     assert [letter.size for letter in expected] == [None, 150_000, None, 70_000_000, None]
     assert [letter for _, letter in in_topic(broker, dead)] == expected

@@ -127,7 +127,7 @@ class Letters:
         self._waiting: list[DeadLetter] = []
 
     @property
-    def written(self) -> int:
+    def durable_count(self) -> int:
         return len(self._safe)
 
     def send(self, letters: Sequence[DeadLetter]) -> None:

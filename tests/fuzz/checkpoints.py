@@ -220,7 +220,7 @@ def _found(store: Store, saved: _Saved) -> None:
 
 def _exported(store: Store) -> None:
     """What `state show` and `state export` read, by the schema of the state itself."""
-    claim = store.existing_claim()
+    claim = store.identity()
     checkpoints = []
     for shard in store.shards():
         newest = store.newest(shard).saved

@@ -17,7 +17,7 @@ from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.format import CLAIM, CheckpointDraft, Shard
+from streameval.checkpoints.format import IDENTITY_FILE, CheckpointDraft, Shard
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import Storage, StoredFile
@@ -353,7 +353,7 @@ def test_a_claim_whose_response_was_lost_belongs_to_its_process(bucket: FaultyBu
 
 def test_only_one_of_two_concurrent_claims_wins(bucket: FaultyBucket) -> None:
     def other(request: Request) -> None:
-        if request == Request("put", CLAIM):
+        if request == Request("put", IDENTITY_FILE):
             bucket.before = lambda _: None
             Store(bucket).claim("c2", "g2")
 

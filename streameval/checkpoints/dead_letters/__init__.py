@@ -1,1 +1,1 @@
-"""Dead letters: invalid records kept in a topic or a file, to be read and replayed later."""
+"""Dead letters: invalid records in a topic, to be read and replayed later."""

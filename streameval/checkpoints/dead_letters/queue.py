@@ -1,7 +1,7 @@
-"""The queue of dead letters, which keeps them until the broker has them.
+"""The queue of dead letters, which holds them until the broker has them.
 
-Functions raise ConfigError for an invalid destination, and DeadLetterError if letters cannot be
-written; these stay in the queue, and the next flush retries them.
+Functions raise ConfigError for an invalid destination, and DeadLetterError if dead letters cannot
+be written; these stay in the queue, and the next flush retries them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes in the queue above which `send` flushes first."""
 
 CHUNK: Final = 2_000
-"""Letters per write, so that a long queue makes progress even if a later write fails."""
+"""Dead letters per write: a long queue makes progress even if a later write fails."""
 
 _OVERHEAD: Final = 1_000
-"""Approximate bytes of a letter besides its value."""
+"""Approximate bytes of a dead letter besides its value."""
 
 
 SUFFIX: Final = ".dlq"
@@ -37,7 +37,7 @@ def dead_letters_of(
 ) -> Queue | None:
     """The dead letters of a source, written to its `dead_topics`.
 
-    Sources other than Kafka have none: their records are still where they were, so these are
+    Other sources than Kafka have none, as their records remain in the files: invalid ones are
     counted, and examples are logged.
     """
     if not source.has_topics:
@@ -53,7 +53,7 @@ def dead_letters_of(
 def dead_topics(source: SourceOptions, topic: str | None = None) -> dict[str, str]:
     """Topic of a source -> the topic of its dead letters; none for sources other than Kafka.
 
-    `topic`: receives the letters of all topics; None for `<input>.dlq` each.
+    `topic`: receives the dead letters of all topics; None for `<input>.dlq` each.
     """
     inputs = topic_names(source)
     names = {name: name + SUFFIX if topic is None else topic for name in inputs}
@@ -73,7 +73,7 @@ def dead_topics(source: SourceOptions, topic: str | None = None) -> dict[str, st
 
 
 class Writer(Protocol):
-    """Writes letters to one destination; called by one thread at a time."""
+    """Writes dead letters to one destination; called by one thread at a time."""
 
     def write(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Return when all of them are durable.
@@ -87,14 +87,14 @@ class Writer(Protocol):
 
 
 class Queue:
-    """Keeps dead letters until a flush writes them; any thread may send or flush.
+    """Holds dead letters until a flush writes them; any thread may send or flush.
 
     Sending only appends, so that counting rarely waits for a disk or a broker.
 
     `max_bytes`: above this size `send` flushes first; if that fails, the queue is full.
 
     Attributes:
-        written: letters that are durable, including those written again after an error.
+        durable_count: dead letters that are durable, including those written again after an error.
     """
 
     def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
@@ -102,7 +102,7 @@ class Queue:
         self._max_bytes = max_bytes
         self._waiting: list[DeadLetter] = []
         self._bytes = 0
-        self.written = 0
+        self.durable_count = 0
         self._lock = threading.Lock()
         self._writing = threading.Lock()
 
@@ -112,7 +112,7 @@ class Queue:
         return self._bytes > self._max_bytes
 
     def send(self, dead_letters: Sequence[DeadLetter]) -> None:
-        """Queue letters until the next flush; never raises."""
+        """Queue dead letters until the next flush; never raises."""
         size = sum(map(_size, dead_letters))
         if self._bytes and not self.full and self._bytes + size > self._max_bytes:
             # Only once: each failure takes seconds. The flush of a checkpoint raises it again.
@@ -123,7 +123,7 @@ class Queue:
             self._bytes += size
 
     def flush(self) -> None:
-        """Return when every letter sent before is durable."""
+        """Return when every dead letter sent before is durable."""
         with self._writing:
             left = len(self._waiting)
             while left > 0:
@@ -136,7 +136,7 @@ class Queue:
             self._writer.close()
 
     def _write(self, count: int) -> None:
-        """Write the oldest letters; those that are not durable stay first in the queue."""
+        """Write the oldest dead letters; those that are not durable stay first in the queue."""
         with self._lock:
             dead_letters = self._waiting[:count]
         durable: Collection[int] = ()
@@ -154,7 +154,7 @@ class Queue:
                     if row not in durable
                 ]
                 self._waiting[:count] = retried
-                self.written += count - len(retried)
+                self.durable_count += count - len(retried)
                 self._bytes -= sum(map(_size, dead_letters)) - sum(map(_size, retried))
 
 

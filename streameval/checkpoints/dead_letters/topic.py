@@ -70,13 +70,13 @@ MAX_RECORD: Final = 64 * 1024 * 1024
 """Largest record that the producer accepts, so that only the topic's limit applies."""
 
 _HEADER_ROOM: Final = 8 * 1024
-"""Most bytes that the headers of a letter add to a record."""
+"""Most bytes that the headers of a dead letter add to a record."""
 
 _VALUE_BYTES: Final = (64 * 1024, 1024, 0)
-"""Most bytes of the value in a truncated letter; the next is tried if one is still too large."""
+"""Most bytes of the value of a truncated dead letter; the next is tried if one is too large."""
 
 _LONGEST_KEY: Final = 1024
-"""Longest key in a letter without a value."""
+"""Longest key in a dead letter without a value."""
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
@@ -86,14 +86,14 @@ _RETRY: Final = "the letters are kept and retried at the next checkpoint"
 
 
 class DeadLetterTopics:
-    """Writes each letter to its dead letter topic, in the partition of the same number.
+    """Writes each dead letter to its dead letter topic, in the partition of the same number.
 
-    The number is taken modulo the partitions of that topic. A letter is written when all in-sync
+    The number is taken modulo the partitions of that topic. A record is written when all in-sync
     replicas have it.
 
-    A letter that is too large for its topic is truncated.
+    A dead letter that is too large for its topic is truncated.
 
-    `names`: topic of a record -> that of its letter. `seconds`: time limit of a write.
+    `names`: topic of a record -> that of its dead letter. `seconds`: time limit of a write.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class DeadLetterTopics:
         self._partition_counts: dict[str, int] = {}
 
     def write(self, dead_letters: Sequence[DeadLetter]) -> None:
-        """Return when all in-sync replicas have all letters."""
+        """Return when all in-sync replicas have all dead letters."""
         sent: list[Any] = []
         try:
             self._send_all(dead_letters, sent)
         except DeadLetterError as error:
             self.close()
-            # One letter that is always rejected must not cause the others to be sent again.
+            # One dead letter that is always rejected must not cause the others to be sent again.
             error.durable = frozenset(
                 row for row, future in enumerate(sent) if future is not None and future.succeeded()
             )
@@ -152,7 +152,7 @@ class DeadLetterTopics:
             self._partition_counts[name] = len(self._producer.partitions_for(name))
 
     def _send(self, dead_letter: DeadLetter) -> Any:
-        """Send a letter; returns its future, or None if it is too large for the client."""
+        """Send a dead letter; returns its future, or None if it is too large for the client."""
         name = self._names[dead_letter.partition.topic]
         number = dead_letter.partition.number % self._partition_counts[name]
         headers = headers_of(dead_letter)
@@ -161,7 +161,7 @@ class DeadLetterTopics:
         return None
 
     def _accepted(self, future: Any, deadline: float) -> bool:
-        """True if a letter was written; otherwise it is too large."""
+        """True if a dead letter was written; otherwise it is too large."""
         if future is None:
             return False
         try:
@@ -171,7 +171,7 @@ class DeadLetterTopics:
         return True
 
     def _send_truncated(self, dead_letter: DeadLetter, deadline: float) -> Any:
-        """Write as much of a letter as its topic accepts."""
+        """Write as much of a dead letter as its topic accepts."""
         name, size = self._names[dead_letter.partition.topic], len(dead_letter.value)
         for most in _VALUE_BYTES:
             future = self._send(truncate(dead_letter, most))
@@ -195,7 +195,7 @@ class DeadLetterTopics:
 
 
 def truncate(dead_letter: DeadLetter, most: int) -> DeadLetter:
-    """The letter with at most `most` bytes of its value.
+    """The dead letter with at most `most` bytes of its value.
 
     With 0, it also lacks the record's headers and a long key; a replay's identity is kept.
     """
@@ -210,7 +210,7 @@ def truncate(dead_letter: DeadLetter, most: int) -> DeadLetter:
 
 
 def headers_of(dead_letter: DeadLetter) -> list[tuple[str, bytes]]:
-    """The record's own headers, then those of the letter."""
+    """The record's own headers, then those of the dead letter."""
     record = (
         *dead_letter.partition,
         dead_letter.offset,
@@ -229,7 +229,7 @@ def headers_of(dead_letter: DeadLetter) -> list[tuple[str, bytes]]:
 def dead_letter_of(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]
 ) -> DeadLetter | None:
-    """The letter in a record of a dead letter topic; None if the record is not a dead letter.
+    """The dead letter in a record of a dead letter topic; None if the record is not a dead letter.
 
     The added headers come last and in their order, so headers of the same names in the original
     record are kept.
@@ -317,7 +317,7 @@ class DeadLetterReader:
             self._ends = cluster.offsets(partitions, LATEST)
 
     def __iter__(self) -> Iterator[DeadLetter]:
-        """The letters, in order within each partition."""
+        """The dead letters, in order within each partition."""
         self.foreign = 0
         with self._errors_explained():
             ranges = records_between(self._config, self._begins, self._ends, _READ_TIMEOUT)
@@ -334,7 +334,7 @@ class DeadLetterReader:
 
 
 def republish(dead_letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
-    """Republish the record of each letter to its topic and partition.
+    """Republish the record of each dead letter to its topic and partition.
 
     Key, value and headers are unchanged; an added header names the original record. Records
     written before an error stay. Returns the number of records written.
