@@ -22,7 +22,7 @@ def test_the_next_flush_retries_letters_that_failed() -> None:
     queue = Queue(paper)
     queue.send([letter(1), letter(2)])
     paper.fails = True
-    with pytest.raises(DeadLetterError, match="dead letters to paper: it is wet; dry it"):
+    with pytest.raises(DeadLetterError, match="paper: it is wet; dry it"):
         queue.flush()
     queue.send([letter(3)])
     paper.fails = False
