@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "_session_broker" in getattr(item, "fixturenames", ()):
             item.add_marker("kafka")
     groups = {item: _group(item) for item in items}
-    items.sort(key=lambda item: (_turn(groups[item]), _place(item, groups[item])))
+    items.sort(key=lambda item: (_turn(groups[item]), _process_group(item, groups[item])))
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
 
@@ -97,7 +97,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
         pytest.exit("This pytest-xdist sees no groups of this pytest; see pyproject.toml.", 4)
 
 
-def _place(item: pytest.Item, group: str) -> str:
+def _process_group(item: pytest.Item, group: str) -> str:
     """Browsers of two packages must not take turns: Playwright's loop begins once for each."""
     return item.path.parent.as_posix() if group == "browser" else ""
 

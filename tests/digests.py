@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-_HERE: Final = Path(__file__).resolve().parent.parent
+_ROOT: Final = Path(__file__).resolve().parent.parent
 _SPANS: Final = {
     "pane": "of_pane",
     "past": "without_users",
@@ -177,7 +177,7 @@ def _run(tree: Path) -> dict[str, str]:
     code = (
         f"import sys; sys.path[:0] = [{str(tree)!r}]; import streameval;"
         f"assert streameval.__file__.startswith({str(tree)!r}), streameval.__file__;"
-        f"sys.path[0] = {str(_HERE)!r}; from tests import digests; digests.write()"
+        f"sys.path[0] = {str(_ROOT)!r}; from tests import digests; digests.write()"
     )
     command = [sys.executable, "-W", "ignore", "-c", code]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd="/")
@@ -195,7 +195,7 @@ def main() -> int:
     if len(sys.argv) != 2:
         print("python -m tests.digests TREE")
         return 2
-    here, there = _run(_HERE), _run(Path(sys.argv[1]).resolve())
+    here, there = _run(_ROOT), _run(Path(sys.argv[1]).resolve())
     unlike = [name for name in chain(here, there) if here.get(name) != there.get(name)]
     for name in dict.fromkeys(unlike):
         print(f"{name}: {here.get(name)} here, {there.get(name)} there")

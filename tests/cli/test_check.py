@@ -35,14 +35,14 @@ def test_check_prints_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert SECRET not in done.stdout
 
 
-def _kept(path: str) -> str:
+def _stored(path: str) -> str:
     return f'{SIMULATOR}[state]\npath = "{path}"\n'
 
 
 def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = written(tmp_path, _kept("new/state"))
+    config = written(tmp_path, _stored("new/state"))
     text = printed("check", config, "--connect")
     assert "simulated traffic (its days begin on 2026-01-01) can be read." in text
     assert f"{tmp_path}/new/state can be created\n" in text
@@ -56,7 +56,7 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
 
 def test_connect_reports_state_that_a_start_would_refuse(tmp_path: Path) -> None:
     folder_store(tmp_path / "foreign").claim("c9", "g9")
-    done = run("check", written(tmp_path, _kept("foreign")), "--connect")
+    done = run("check", written(tmp_path, _stored("foreign")), "--connect")
     assert done.returncode == 1
     assert "foreign: its state belongs to group 'g9', and this process reads" in done.stderr
 

@@ -10,7 +10,7 @@ import pytest
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
 from tests.cli.program import from_json, printed, run
-from tests.dead_letters.places import deliver, destination, letter, records_in
+from tests.dead_letters.samples import deliver, destination, make_dead_letter, records_in
 from tests.kafka.topics import create, options
 
 
@@ -24,15 +24,15 @@ def _kafka(folder: Path, at: Broker | str, topic: str, more: str = "") -> Path:
     return path
 
 
-def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
-    (topic,) = {letter.partition.topic for letter in letters}
-    deliver(destination(options(broker, topic)), *letters)
+def _dead_topic(broker: Broker, *dead_letters: DeadLetter) -> None:
+    (topic,) = {dead_letter.partition.topic for dead_letter in dead_letters}
+    deliver(destination(options(broker, topic)), *dead_letters)
 
 
 @pytest.mark.kafka
 def test_show_prints_reasons_times_and_the_last_records(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
-    of = partial(letter, topic=topic)
+    of = partial(make_dead_letter, topic=topic)
     odd = of(40, value=b"\x1b[31m\xff")
     _dead_topic(broker, of(1), of(1), *map(of, range(10, 14)), odd)
     text = printed("dlq", _kafka(tmp_path, broker, topic))
@@ -47,7 +47,7 @@ def test_show_prints_reasons_times_and_the_last_records(broker: Broker, tmp_path
 @pytest.mark.kafka
 def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
-    _dead_topic(broker, *(letter(offset, topic=topic) for offset in (1, 2, 2)))
+    _dead_topic(broker, *(make_dead_letter(offset, topic=topic) for offset in (1, 2, 2)))
     config = _kafka(tmp_path, broker, topic)
     document = from_json("dlq", config)
     (group,) = document["reasons"]
@@ -67,7 +67,9 @@ def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
 @pytest.mark.kafka
 def test_show_says_which_letters_are_truncated(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
-    _dead_topic(broker, letter(1, topic=topic), letter(2, topic=topic, size=3_000_000))
+    _dead_topic(
+        broker, make_dead_letter(1, topic=topic), make_dead_letter(2, topic=topic, size=3_000_000)
+    )
     config = _kafka(tmp_path, broker, topic)
     done = run("dlq", config)
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
@@ -111,8 +113,8 @@ def test_replay_republishes_records_unchanged_to_their_partitions(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker, partitions=3)
-    first = letter(7, topic=topic, number=2, value=b"\xff", key=b"\x00")
-    second = letter(8, topic=topic, number=1, key=None, headers=())
+    first = make_dead_letter(7, topic=topic, number=2, value=b"\xff", key=b"\x00")
+    second = make_dead_letter(8, topic=topic, number=1, key=None, headers=())
     _dead_topic(broker, first, second, first)
     config = _kafka(tmp_path, broker, topic)
     for reason, count in {"missing_field": 0, "not_json": 2}.items():
@@ -138,9 +140,9 @@ def test_a_record_rejected_again_after_a_replay_is_replayed_once(
     again = ((ORIGINAL, f"{topic}/0/1".encode()),)
     _dead_topic(
         broker,
-        letter(1, topic=topic),
-        letter(5, topic=topic, headers=again),
-        letter(6, topic=topic),
+        make_dead_letter(1, topic=topic),
+        make_dead_letter(5, topic=topic, headers=again),
+        make_dead_letter(6, topic=topic),
     )
     done = run("dlq", "replay", _kafka(tmp_path, broker, topic))
     assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
@@ -154,7 +156,9 @@ def test_replay_skips_letters_of_topics_that_are_not_configured(
 ) -> None:
     topic, dead = create(broker), create(broker)
     for name, offset in ((topic, 3), ("another", 4)):
-        deliver(destination(options(broker, name), topic=dead), letter(offset, topic=name))
+        deliver(
+            destination(options(broker, name), topic=dead), make_dead_letter(offset, topic=name)
+        )
     config = _kafka(tmp_path, broker, topic, f'[dead_letters]\ntopic = "{dead}"\n')
     done = run("dlq", "replay", config)
     assert done.stdout == f"1 record of topic {dead} was replayed.\n"
@@ -167,8 +171,8 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
-    cut = [letter(offset, topic=topic, value=b"not", size=8) for offset in (7, 2)]
-    _dead_topic(broker, *cut, letter(2, topic=topic), letter(3, topic=topic))
+    cut = [make_dead_letter(offset, topic=topic, value=b"not", size=8) for offset in (7, 2)]
+    _dead_topic(broker, *cut, make_dead_letter(2, topic=topic), make_dead_letter(3, topic=topic))
     config = _kafka(tmp_path, broker, topic)
     for dry_run in (["--dry-run"], []):
         done = run("dlq", "replay", config, *dry_run)
@@ -180,7 +184,7 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
 @pytest.mark.kafka
 def test_a_missing_partition_is_a_clear_failure(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
-    _dead_topic(broker, letter(3, topic=topic, number=5))
+    _dead_topic(broker, make_dead_letter(3, topic=topic, number=5))
     done = run("dlq", "replay", _kafka(tmp_path, broker, topic))
     assert done.returncode == 1
     assert "after 0 records: it no longer has partition 5; these were written" in done.stderr

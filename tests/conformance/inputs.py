@@ -14,43 +14,43 @@ Recorded: TypeAlias = Mapping[str, Any]
 """One case as its file has it."""
 
 
-class Given(NamedTuple):
+class CaseInputs(NamedTuple):
     """events: one for each user of the case, then those of others; once: inputs by keyword."""
 
     events: Sequence[Event]
     once: Mapping[str, Any]
 
 
-Inputs: TypeAlias = Callable[[Recorded], Given]
+Inputs: TypeAlias = Callable[[Recorded], CaseInputs]
 
 
-def lists(case: Recorded) -> Given:
+def lists(case: Recorded) -> CaseInputs:
     """Users with a list and the ids that were relevant."""
-    return Given([_event(user, user.get("relevant") or ()) for user in case["users"]], {})
+    return CaseInputs([_event(user, user.get("relevant") or ()) for user in case["users"]], {})
 
 
-def graded_lists(case: Recorded) -> Given:
+def graded_lists(case: Recorded) -> CaseInputs:
     """Users with a list and [item, gain] pairs; where a user has none, the ids are relevant."""
-    return Given([_event(user, gains(user)) for user in case["users"]], {})
+    return CaseInputs([_event(user, gains(user)) for user in case["users"]], {})
 
 
-def graded_lists_of_distinct(case: Recorded) -> Given:
+def graded_lists_of_distinct(case: Recorded) -> CaseInputs:
     """The same for a metric that counts relevant ids once: one that comes again is another item.
 
     Gains of 0 add nothing to a DCG, so their items are left out, also where there are no others.
     """
-    return Given([_event(user, _distinct(gains(user))) for user in case["users"]], {})
+    return CaseInputs([_event(user, _distinct(gains(user))) for user in case["users"]], {})
 
 
-def gains_in_order(case: Recorded) -> Given:
+def gains_in_order(case: Recorded) -> CaseInputs:
     """Users with the gains of their list, rank by rank."""
     users = (user["scores"] for user in case["users"])
-    return Given(
+    return CaseInputs(
         [Event(recommendations=range(len(g)), interactions=dict(enumerate(g))) for g in users], {}
     )
 
 
-def labelled_scores(case: Recorded) -> Given:
+def labelled_scores(case: Recorded) -> CaseInputs:
     """Users with scored items and the label of each."""
     events = [
         Event(
@@ -60,13 +60,13 @@ def labelled_scores(case: Recorded) -> Given:
         )
         for user in case["users"]
     ]
-    return Given(events, {})
+    return CaseInputs(events, {})
 
 
-def samples(case: Recorded) -> Given:
+def samples(case: Recorded) -> CaseInputs:
     """One item an event, with its outcome and its score."""
     pairs = enumerate(zip(case["trues"], case["preds"], strict=True))
-    return Given(
+    return CaseInputs(
         [
             Event(recommendations=[item], interactions={item: true}, scores=[score])
             for item, (true, score) in pairs
@@ -75,50 +75,54 @@ def samples(case: Recorded) -> Given:
     )
 
 
-def ratings(case: Recorded) -> Given:
+def ratings(case: Recorded) -> CaseInputs:
     """Likewise; no rating at all is one list without items."""
     nothing = Event(recommendations=[], interactions={}, scores=[])
-    return Given(samples(case).events or [nothing], {})
+    return CaseInputs(samples(case).events or [nothing], {})
 
 
-def lists_and_log(case: Recorded) -> Given:
+def lists_and_log(case: Recorded) -> CaseInputs:
     """Lists, and the [user, item] rows of a log that tell how popular each item was."""
     pairs = {(user, item) for user, item, *_ in case["context"]["log"]}
     users = Counter(item for _, item in pairs)
-    return Given(
+    return CaseInputs(
         lists(case).events, {"popularity": Popularity(users, len({user for user, _ in pairs}))}
     )
 
 
-def lists_and_popularity(case: Recorded) -> Given:
+def lists_and_popularity(case: Recorded) -> CaseInputs:
     """Lists, and [item, count] rows that tell how popular each item was."""
     context = case["context"]
     popularity = Popularity(dict(context["popularity"]), context["n_train_users"])
-    return Given(lists(case).events, {"popularity": popularity})
+    return CaseInputs(lists(case).events, {"popularity": popularity})
 
 
-def lists_and_logged_items(case: Recorded) -> Given:
+def lists_and_logged_items(case: Recorded) -> CaseInputs:
     """Lists, and the items of a log, which are the catalogue."""
-    return Given(lists(case).events, {"catalog": set(case["context"]["log_items"])})
+    return CaseInputs(lists(case).events, {"catalog": set(case["context"]["log_items"])})
 
 
-def lists_and_catalog(case: Recorded) -> Given:
+def lists_and_catalog(case: Recorded) -> CaseInputs:
     """Lists, and a catalogue in which an item counts as often as it stands there."""
-    return Given(graded_lists(case).events, {"catalog": len(case["context"]["catalog"]) or set()})
+    return CaseInputs(
+        graded_lists(case).events, {"catalog": len(case["context"]["catalog"]) or set()}
+    )
 
 
-def lists_and_similarity(case: Recorded) -> Given:
+def lists_and_similarity(case: Recorded) -> CaseInputs:
     """Lists, and how alike two items are; items are rows of the matrix."""
     matrix = case["context"]["similarity"]
-    return Given(lists(case).events, {"similarity": Similarity(range(len(matrix)), matrix=matrix)})
+    return CaseInputs(
+        lists(case).events, {"similarity": Similarity(range(len(matrix)), matrix=matrix)}
+    )
 
 
-def lists_of_all_users(case: Recorded) -> Given:
+def lists_of_all_users(case: Recorded) -> CaseInputs:
     """Lists; no user at all is one list without items."""
-    return Given(lists(case).events or [Event(recommendations=[], interactions=[])], {})
+    return CaseInputs(lists(case).events or [Event(recommendations=[], interactions=[])], {})
 
 
-def lists_and_baseline(case: Recorded) -> Given:
+def lists_and_baseline(case: Recorded) -> CaseInputs:
     """Lists with those of a baseline; users that only the baseline has come last."""
     shown = {user["user"]: ranked(user) for user in case["context"]["baseline"]}
     users = [*case["users"], *({"user": user} for user in baseline_only(case))]
@@ -128,10 +132,10 @@ def lists_and_baseline(case: Recorded) -> Given:
         )
         for user in users
     ]
-    return Given(events, {})
+    return CaseInputs(events, {})
 
 
-def lists_and_history(case: Recorded) -> Given:
+def lists_and_history(case: Recorded) -> CaseInputs:
     """Lists, with the items that each user met before, where anything is known of a user."""
     history: dict[Id, list[Id]] = {}
     for user, item in case["context"]["log"]:
@@ -140,12 +144,12 @@ def lists_and_history(case: Recorded) -> Given:
         Event(recommendations=ranked(user), interactions=[], history=history.get(user["user"]))
         for user in case["users"]
     ]
-    return Given(events, {})
+    return CaseInputs(events, {})
 
 
-def full_lists(case: Recorded) -> Given:
+def full_lists(case: Recorded) -> CaseInputs:
     """Lists, with a catalogue and [item, count] rows that tell how popular each item was."""
-    return Given(
+    return CaseInputs(
         lists(case).events,
         {**lists_and_popularity(case).once, "catalog": len(case["context"]["catalog"])},
     )

@@ -26,7 +26,7 @@ PRICED: Final = (*METRICS, "tests.testing.declared:price")
 Lists: TypeAlias = Sequence[Sequence[Any]]
 
 
-class Given(NamedTuple):
+class DoorInputs(NamedTuple):
     """Events as lists.
 
     Attributes:
@@ -56,10 +56,10 @@ class Given(NamedTuple):
         more = {name: column for name, column in self.more.items() if name != "per_item"}
         return more | {f"per_item.{name}": column for name, column in self.values.items()}
 
-    def as_text(self) -> Given:
+    def as_text(self) -> DoorInputs:
         """The same events with text ids."""
         texts = [[list(map(str, items)) for items in column] for column in self[:2]]
-        return Given(texts[0], texts[1], self.more)
+        return DoorInputs(texts[0], texts[1], self.more)
 
     def row(self, row: int) -> dict[str, Any]:
         """One event, with the names of the arguments of `Accumulator.update`."""
@@ -86,16 +86,16 @@ class Answer(NamedTuple):
     told: str = ""
 
 
-Door: TypeAlias = Callable[[Given, Path], Answer]
+Door: TypeAlias = Callable[[DoorInputs, Path], Answer]
 
 
-Count: TypeAlias = Callable[[Accumulator, Given], object]
+Count: TypeAlias = Callable[[Accumulator, DoorInputs], object]
 
 
 def python(count: Count) -> Door:
     """A door of an Accumulator."""
 
-    def door(given: Given, _: Path) -> Answer:
+    def door(given: DoorInputs, _: Path) -> Answer:
         accumulator = Accumulator(*given.metrics)
         try:
             count(accumulator, given)
@@ -112,12 +112,12 @@ def _answer(accumulator: Accumulator) -> Answer:
     return Answer(values, accumulator.advice() or "")
 
 
-def _one_by_one(accumulator: Accumulator, given: Given) -> None:
+def _one_by_one(accumulator: Accumulator, given: DoorInputs) -> None:
     for event in given.events():
         accumulator.update(**event)
 
 
-def _batch(given: Given) -> Batch:
+def _batch(given: DoorInputs) -> Batch:
     more: Any = given.more
     return Batch(recommendations=given.shown, interactions=given.acts, **more)
 
@@ -136,7 +136,7 @@ def _columns(form: Callable[[Lists], Any]) -> Count:
     )
 
 
-def _valued(given: Given, form: Callable[[Lists], Any]) -> dict[str, Any]:
+def _valued(given: DoorInputs, form: Callable[[Lists], Any]) -> dict[str, Any]:
     """Columns of values by name; those with unknown ones as lists."""
     complete = {name: None not in column for name, column in given.values.items()}
     return {
@@ -174,13 +174,13 @@ def _tensors(lists: Lists) -> Any:
     return [Tensor(tensor_) for tensor_ in arrays]
 
 
-def _table(given: Given) -> pa.Table:
+def _table(given: DoorInputs) -> pa.Table:
     return pa.table(
         {"recommendations": given.shown, "interactions": given.acts, **dict(given.more)}
     )
 
 
-def _partials(given: Given, _: Path) -> Answer:
+def _partials(given: DoorInputs, _: Path) -> Answer:
     try:
         accumulators = Counter(*given.metrics).accumulators([_table(given)])
     except InvalidEventError as error:
@@ -188,13 +188,13 @@ def _partials(given: Given, _: Path) -> Answer:
     return _answer(*accumulators.values())
 
 
-def file(write: Callable[[Given, Path], Sequence[str | Path]]) -> Door:
+def file(write: Callable[[DoorInputs, Path], Sequence[str | Path]]) -> Door:
     """A door of the command `evaluate`."""
 
     return lambda given, folder: _evaluated(write(given, folder), given)
 
 
-def _evaluated(arguments: Sequence[str | Path], given: Given) -> Answer:
+def _evaluated(arguments: Sequence[str | Path], given: DoorInputs) -> Answer:
     done = run("evaluate", *arguments, *metric_options(given.metrics), "--format", "json")
     if done.returncode:
         return Answer(None, done.stderr)
@@ -202,17 +202,17 @@ def _evaluated(arguments: Sequence[str | Path], given: Given) -> Answer:
     return Answer(tuple(readings.get(text) for text in given.metrics), done.stderr)
 
 
-def _mapped(given: Given) -> list[str]:
+def _mapped(given: DoorInputs) -> list[str]:
     return [
         part for name in given.flat if name != "users" for part in ("--column", f"{name}={name}")
     ]
 
 
-def _records(given: Given, folder: Path) -> list[str | Path]:
+def _records(given: DoorInputs, folder: Path) -> list[str | Path]:
     return [json_lines(folder / "events.ndjson", given.events()), *_mapped(given)]
 
 
-def _objects(given: Given, folder: Path) -> list[str | Path]:
+def _objects(given: DoorInputs, folder: Path) -> list[str | Path]:
     """Recommendations as objects, which only the general decoder reads."""
     events = [
         {**event, "recommendations": [{"id": item} for item in event["recommendations"]]}
@@ -221,13 +221,13 @@ def _objects(given: Given, folder: Path) -> list[str | Path]:
     return [json_lines(folder / "objects.ndjson", events), *_mapped(given), "--column", "item=id"]
 
 
-def _spans(given: Given, folder: Path) -> list[str | Path]:
+def _spans(given: DoorInputs, folder: Path) -> list[str | Path]:
     events = [{**event, "ts": 1_790_000_000} for event in given.events()]
     path = json_lines(folder / "spans.ndjson", events)
     return [path, *_mapped(given), "--every", "1h", "--time", "ts", "--time-unit", "s"]
 
 
-def _parquet(given: Given, folder: Path) -> list[str | Path]:
+def _parquet(given: DoorInputs, folder: Path) -> list[str | Path]:
     columns = {"recommendations": given.shown, "interactions": given.acts}
     table = pa.table(columns | given.flat)
     renamed = ["user" if name == "users" else name for name in table.column_names]
@@ -251,7 +251,7 @@ types = { click = 1 }
 """
 
 
-def joined(given: Given, folder: Path) -> Answer:
+def joined(given: DoorInputs, folder: Path) -> Answer:
     """Lists and interactions as two streams, an interaction a record."""
     start, lists, interactions = 1_790_000_000, [], []
     for row, event in enumerate(given.events()):
@@ -268,7 +268,7 @@ def joined(given: Given, folder: Path) -> Answer:
         return _evaluated(["--config", folder / "join.toml"], given)
 
 
-def pair(given: Given, folder: Path) -> Answer:
+def pair(given: DoorInputs, folder: Path) -> Answer:
     """A file of recommendations and one of the truth, an item a row."""
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, lists in (("recs", given.shown), ("truth", given.acts)):
@@ -286,7 +286,7 @@ def pair(given: Given, folder: Path) -> Answer:
     return _evaluated(files, given)
 
 
-def trec(given: Given, folder: Path) -> Answer:
+def trec(given: DoorInputs, folder: Path) -> Answer:
     """The two files of trec_eval, whose ids are text without spaces."""
     results = [
         f"u{row} Q0 {item} {rank} {-rank} x"
@@ -305,8 +305,10 @@ def trec(given: Given, folder: Path) -> Answer:
     return _evaluated(files, given)
 
 
-def _text_table(cell: Callable[[Sequence[Any]], str]) -> Callable[[Given, Path], list[str | Path]]:
-    def write(given: Given, folder: Path) -> list[str | Path]:
+def _text_table(
+    cell: Callable[[Sequence[Any]], str],
+) -> Callable[[DoorInputs, Path], list[str | Path]]:
+    def write(given: DoorInputs, folder: Path) -> list[str | Path]:
         lists = {"recommendations": given.shown, "interactions": given.acts}
         lists |= {name: column for name, column in given.flat.items() if name != "users"}
         rows = ["\t".join(lists)]

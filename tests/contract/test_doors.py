@@ -26,7 +26,7 @@ from tests.contract.doors import (
     TEXT,
     Count,
     Door,
-    Given,
+    DoorInputs,
 )
 from tests.effort import sampled
 
@@ -53,21 +53,21 @@ NO_CHANCES = "have scores outside 0 to 1"
 MARKS = "are they marks?"
 WARNINGS = (PADDED, SWAPPED, CONSTANT, NO_CHANCES, MARKS)
 
-TRUE = Given([[5, 6], [7], [8, 9, 10], []], [[6], [], [3], [4]])
+TRUE = DoorInputs([[5, 6], [7], [8, 9, 10], []], [[6], [], [3], [4]])
 
 
-def _padded(pad: Any) -> Given:
+def _padded(pad: Any) -> DoorInputs:
     """The same events, with lists padded to three items and interactions to two."""
     lists = [[*items, *[pad] * (3 - len(items))] for items in TRUE.shown]
     interactions = [[*items, *[pad] * (2 - len(items))] for items in TRUE.acts]
-    return Given(lists, interactions)
+    return DoorInputs(lists, interactions)
 
 
-def _many(shown_pad: list[Any], acts_pad: list[Any], rows: int = 60) -> Given:
+def _many(shown_pad: list[Any], acts_pad: list[Any], rows: int = 60) -> DoorInputs:
     """Lists of 2 to 5 items and one interaction, with something at the end of each."""
     dice = random.Random(7)
     recommended = [dice.sample(range(100, 999), dice.randint(2, 5)) for _ in range(rows)]
-    return Given(
+    return DoorInputs(
         [[*items, *shown_pad] for items in recommended],
         [[dice.randint(100, 999), *acts_pad] for _ in range(rows)],
     )
@@ -84,19 +84,19 @@ def test_minus_one_and_empty_text_at_the_end_are_padding(door: Door, tmp_path: P
         [["" if item == "-1" else item for item in items] for items in column]
         for column in texts[:2]
     ]
-    assert door(Given(blank[0], blank[1]), tmp_path).values == expected
+    assert door(DoorInputs(blank[0], blank[1]), tmp_path).values == expected
 
 
 @doors_with(
     "bad",
     {
-        "leading": (Given([[-1, 5, 6]], [[5, 6]]),),
-        "inner": (Given([[5, -1, 6]], [[5, 6]]),),
-        "leading interaction": (Given([[5, 6, 7]], [[-1, 5]]),),
-        "inner interaction": (Given([[5, 6, 7]], [[5, -1, 6]]),),
+        "leading": (DoorInputs([[-1, 5, 6]], [[5, 6]]),),
+        "inner": (DoorInputs([[5, -1, 6]], [[5, 6]]),),
+        "leading interaction": (DoorInputs([[5, 6, 7]], [[-1, 5]]),),
+        "inner interaction": (DoorInputs([[5, 6, 7]], [[5, -1, 6]]),),
     },
 )
-def test_padding_before_an_item_is_invalid(door: Door, bad: Given, tmp_path: Path) -> None:
+def test_padding_before_an_item_is_invalid(door: Door, bad: DoorInputs, tmp_path: Path) -> None:
     for inputs in (bad, bad.as_text()):
         answer = door(inputs, tmp_path)
         assert answer.values is None
@@ -106,16 +106,19 @@ def test_padding_before_an_item_is_invalid(door: Door, bad: Given, tmp_path: Pat
 @every_door
 def test_what_losses_ignore_is_no_item(door: Door, tmp_path: Path) -> None:
     """As an integer; the cells of a table of text have none."""
-    answer = door(Given([[5, 6]], [[-100, -100]]), tmp_path)
+    answer = door(DoorInputs([[5, 6]], [[-100, -100]]), tmp_path)
     if door not in TEXT.values():
         assert answer.values is None
         assert "-100 is not an item" in answer.told
-    assert door(Given([["5", "6"]], [["-100", "7"]]), tmp_path).values is not None
+    assert door(DoorInputs([["5", "6"]], [["-100", "7"]]), tmp_path).values is not None
 
 
 @every_door
 def test_marks_for_each_item_of_the_list_are_refused(door: Door, tmp_path: Path) -> None:
-    for inputs in (Given([[5, 6, 7]], [[0, 1, 0]]), Given([[5, 6, 7]], [[0, 1, 0]]).as_text()):
+    for inputs in (
+        DoorInputs([[5, 6, 7]], [[0, 1, 0]]),
+        DoorInputs([[5, 6, 7]], [[0, 1, 0]]).as_text(),
+    ):
         answer = door(inputs, tmp_path)
         assert answer.values is None
         assert MARKED in answer.told
@@ -126,7 +129,7 @@ def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: P
     """Single ids, one chosen again, lists that show an item 0 or 1, and other ids beside them."""
     recommended = [[5], [5, 6], [1, 0, 7], [0, 1], [5, 6, 7], [5, 6, 7], [5, 6, 7]]
     interactions = [[1], [0, 1], [1, 0], [1, 0], [0, 1, 8], [0], [1, 1, 1]]
-    answer = door(Given(recommended, interactions), tmp_path)
+    answer = door(DoorInputs(recommended, interactions), tmp_path)
     assert answer.values is not None
     assert answer.values[0] == pytest.approx(2 / 7)
     assert not any(warning in answer.told for warning in WARNINGS)
@@ -140,18 +143,22 @@ def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: P
             "item 0 is in 60 of 60 lists and in their interactions: is it padding?",
         ),
         "padded with -2": (_many([-2, -2], [-2]), "item -2 is in 60 of 60 lists"),
-        "swapped": (Given(_many([], []).acts, _many([], []).shown), SWAPPED),
+        "swapped": (DoorInputs(_many([], []).acts, _many([], []).shown), SWAPPED),
         "marks of few lists": (
-            Given([[50 + number, 90 + number] for number in range(5)], [[0, 1]] * 5),
+            DoorInputs([[50 + number, 90 + number] for number in range(5)], [[0, 1]] * 5),
             MARKS,
         ),
         "labels": (
-            Given([[50 + number] for number in range(30)], [[number % 2] for number in range(30)]),
+            DoorInputs(
+                [[50 + number] for number in range(30)], [[number % 2] for number in range(30)]
+            ),
             MARKS,
         ),
     },
 )
-def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_path: Path) -> None:
+def test_what_looks_wrong_is_a_warning(
+    door: Door, given: DoorInputs, says: str, tmp_path: Path
+) -> None:
     for events in (given, given.as_text()):
         answer = door(events, tmp_path)
         assert answer.values is not None
@@ -169,7 +176,7 @@ def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_
 def test_numbers_that_look_wrong_are_a_warning(
     door: Door, more: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    inputs = Given(
+    inputs = DoorInputs(
         [[number, number + 100, number + 200] for number in range(3, 33)], [[4]] * 30, more
     )
     assert says in door(inputs, tmp_path).told
@@ -187,10 +194,10 @@ def test_usual_events_are_not_doubted(door: Door, tmp_path: Path) -> None:
         "scores": [[0.9, 0.5, 0.25, 0.125, 0.0]] * 60,
     }
     for inputs in (
-        Given(recommended, clicks),
-        Given(recommended, truth),
-        Given(same, [[5]] * 60),
-        Given(recommended, clicks, more),
+        DoorInputs(recommended, clicks),
+        DoorInputs(recommended, truth),
+        DoorInputs(same, [[5]] * 60),
+        DoorInputs(recommended, clicks, more),
     ):
         answer = door(inputs, tmp_path)
         assert answer.values is not None
@@ -204,8 +211,8 @@ def test_numbers_of_padding_are_cut_with_it(door: Door, tmp_path: Path) -> None:
         "positions": [[2, 1, 3], [4, 5, 6]],
         "scores": [[0.5, 0.25, 0.0], [0.75, 0.0, 0.0]],
     }
-    expected = door(Given([[5, 6], [7]], [[6], [7]], plain), tmp_path)
-    answer = door(Given([[5, 6, -1], [7, -1, -1]], [[6, -1], [7, -1]], padded), tmp_path)
+    expected = door(DoorInputs([[5, 6], [7]], [[6], [7]], plain), tmp_path)
+    answer = door(DoorInputs([[5, 6, -1], [7, -1, -1]], [[6, -1], [7, -1]], padded), tmp_path)
     assert answer == expected
 
 
@@ -213,36 +220,39 @@ def test_numbers_of_padding_are_cut_with_it(door: Door, tmp_path: Path) -> None:
 def test_values_of_items_are_read_and_cut_with_padding(door: Door, tmp_path: Path) -> None:
     plain: More = {"per_item": [{"price": [2.0, 1.5]}, {"price": [4.0]}]}
     padded: More = {"per_item": [{"price": [2.0, 1.5, 9.0]}, {"price": [4.0, 5.0, 6.0]}]}
-    answer = door(Given([[5, 6], [7]], [[6], [7]], plain), tmp_path)
+    answer = door(DoorInputs([[5, 6], [7]], [[6], [7]], plain), tmp_path)
     assert (
-        answer.values == DOORS["update"](Given([[5, 6], [7]], [[6], [7]], plain), tmp_path).values
+        answer.values
+        == DOORS["update"](DoorInputs([[5, 6], [7]], [[6], [7]], plain), tmp_path).values
     )
     assert answer.values is not None
     assert answer.values[-1] == 3.75
-    assert door(Given([[5, 6, -1], [7, -1, -1]], [[6, -1], [7, -1]], padded), tmp_path) == answer
+    assert (
+        door(DoorInputs([[5, 6, -1], [7, -1, -1]], [[6, -1], [7, -1]], padded), tmp_path) == answer
+    )
 
 
 @every_door
 def test_values_of_items_of_other_lengths_are_invalid(door: Door, tmp_path: Path) -> None:
     for prices in ([2.0], [2.0, 1.0, 3.0]):
         more: More = {"per_item": [{"price": prices}, {"price": [4.0]}]}
-        answer = door(Given([[5, 6], [7]], [[6], [7]], more), tmp_path)
+        answer = door(DoorInputs([[5, 6], [7]], [[6], [7]], more), tmp_path)
         assert answer.values is None or answer.values[-1] == 4.0
         assert "price" in answer.told or "per_item" in answer.told
 
 
 @pytest.mark.parametrize("door", PYTHON.values(), ids=PYTHON)
 def test_a_large_rank_has_one_limit(door: Door, tmp_path: Path) -> None:
-    largest = Given([[5, 6]], [[6]], {"positions": [[1, 2**31 - 1]]})
+    largest = DoorInputs([[5, 6]], [[6]], {"positions": [[1, 2**31 - 1]]})
     assert door(largest, tmp_path).values is not None
-    assert door(Given([[5, 6]], [[6]], {"positions": [[1, 2**31]]}), tmp_path).values is None
+    assert door(DoorInputs([[5, 6]], [[6]], {"positions": [[1, 2**31]]}), tmp_path).values is None
 
 
 @pytest.mark.parametrize("count", COUNTS.values(), ids=COUNTS)
 def test_an_empty_user_is_nobody(count: Count) -> None:
     for users in (["", "", "a"], [None, None, "a"], ["", "", ""], [None] * 3):
         accumulator = Accumulator("mrr", "users_covered", intervals=Intervals(groups=16))
-        count(accumulator, Given([[5], [6], [7]], [[5], [6], []], {"users": users}))
+        count(accumulator, DoorInputs([[5], [6], [7]], [[5], [6], []], {"users": users}))
         named = [user for user in users if user]
         assert accumulator.audience is not None
         assert (accumulator.audience.users, accumulator.audience.anonymous) == (
@@ -253,19 +263,19 @@ def test_an_empty_user_is_nobody(count: Count) -> None:
 
 @pytest.mark.parametrize("door", ITEMS.values(), ids=ITEMS)
 def test_items_one_by_one_keep_the_same_rules(door: Door, tmp_path: Path) -> None:
-    inputs = Given([[5, 6], [7], [8, 9, 10]], [[6], [7], [3]])
+    inputs = DoorInputs([[5, 6], [7], [8, 9, 10]], [[6], [7], [3]])
     expected = DOORS["update"](inputs, tmp_path).values
-    padded = Given([[5, 6, -1], [7, -1, -1], [8, 9, 10]], inputs.acts)
+    padded = DoorInputs([[5, 6, -1], [7, -1, -1], [8, 9, 10]], inputs.acts)
     for events in (inputs, padded, padded.as_text()):
         assert door(events, tmp_path).values == pytest.approx(expected)
-    assert MISPLACED in door(Given([[5, -1, 6], [7]], [[6], [7]]), tmp_path).told
+    assert MISPLACED in door(DoorInputs([[5, -1, 6], [7]], [[6], [7]]), tmp_path).told
     assert PADDED in door(_many([0], [0]), tmp_path).told
-    assert SWAPPED in door(Given(_many([], []).acts, _many([], []).shown), tmp_path).told
+    assert SWAPPED in door(DoorInputs(_many([], []).acts, _many([], []).shown), tmp_path).told
 
 
 def test_an_interaction_with_padding_is_invalid_in_a_stream(tmp_path: Path) -> None:
     for item in (-1, "-1", "", -100):
-        answer = ITEMS["joined streams"](Given([[5], [7]], [[item], [7]]), tmp_path)
+        answer = ITEMS["joined streams"](DoorInputs([[5], [7]], [[item], [7]]), tmp_path)
         assert answer.values is not None
         assert "invalid_id" in answer.told
 

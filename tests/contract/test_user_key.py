@@ -179,10 +179,10 @@ def test_a_key_that_could_be_guessed_is_refused(text: str, monkeypatch: pytest.M
     assert not text or text not in str(refused.value)
 
 
-PLACES = (SECRETS["KEY"], "${MISSING}", "${NO_TEXT}", "${file:/missing/key}", "", 7)
+KEY_SOURCES = (SECRETS["KEY"], "${MISSING}", "${NO_TEXT}", "${file:/missing/key}", "", 7)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", KEY_SOURCES)
 def test_a_key_stands_at_a_place_and_never_in_the_text(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

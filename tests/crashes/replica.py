@@ -26,7 +26,7 @@ from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import SourceStatus
 from tests.crashes.simulated_disk import Crash, SimulatedDisk
 from tests.crashes.virtual import Process, Scheduler, VirtualLock, VirtualWorker
-from tests.durability.process import DISK, METRIC, STORE, Inline, Letters, ingest
+from tests.durability.process import DISK, METRIC, STORE, DeadLetterLog, Inline, ingest
 from tests.logs.group import Group
 from tests.logs.source import LogSource
 
@@ -78,7 +78,7 @@ class Replica(Process):
             busy=lambda: world.scheduler.spent,
             sleep=world.scheduler.pause,
         )
-        self.letters = _Letters(self, world.safe)
+        self.letters = _DeadLetterLog(self, world.safe)
         self.source = _Source(self, world.group, world.scheduler)
         worker = VirtualWorker(world.scheduler, self)
         self.checkpointer = Checkpointer(
@@ -284,7 +284,7 @@ class _Source(LogSource):
         return super().status
 
 
-class _Letters(Letters):
+class _DeadLetterLog(DeadLetterLog):
     """Dead letters whose flush takes time for each of them, and fails as long as it is told to."""
 
     def __init__(self, replica: Replica, safe: set[Identity]) -> None:

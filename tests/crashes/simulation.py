@@ -126,9 +126,7 @@ class Simulation:
         if not self.calm:
             at(2.0, self._disturb)
         at(self.faults, self._mend)
-        self._go(
-            lambda: self.is_lost or (self.mended and self._is_settled()), self.faults + PATIENCE
-        )
+        self._go(lambda: self.is_lost or (self.mended and self._is_idle()), self.faults + PATIENCE)
         if self.is_lost:
             return
         self.is_ending = True
@@ -229,7 +227,7 @@ class Simulation:
         self.group.lose(replica.name, partitions)
         replica.was_fenced = True
 
-    def _is_settled(self) -> bool:
+    def _is_idle(self) -> bool:
         durable = self._judge.look()
         return all(
             self.group.holder.get(p) in {r.name for r in self.running}
@@ -327,7 +325,7 @@ class Simulation:
         number = errno.ENOSPC if call in {"create", "write"} else errno.EIO
         self._for_a_while(lambda: replica.refused.update({call: number}), replica.refused.clear)
 
-    def fail_letters(self, replica: Replica) -> None:
+    def fail_dead_letters(self, replica: Replica) -> None:
         self._for_a_while(
             lambda: setattr(replica, "letters_fail", True),
             lambda: setattr(replica, "letters_fail", False),
@@ -462,7 +460,7 @@ FAULTS_BY_WEIGHT: Final[Mapping[Fault, int]] = {
     Simulation.fence: 3,
     Simulation.refuse_commits: 2,
     Simulation.fill_disk: 3,
-    Simulation.fail_letters: 2,
+    Simulation.fail_dead_letters: 2,
     Simulation.list_late: 1,
     Simulation.slow_down: 2,
     Simulation.stop: 1,

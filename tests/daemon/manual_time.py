@@ -14,7 +14,7 @@ from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.durability.process import Inline
 
-HERE = Partition("here", 0)
+PARTITION = Partition("here", 0)
 CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
 HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 
@@ -62,8 +62,8 @@ class Script:
 
     def open(self, owner: PartitionOwner) -> None:
         end = sum(map(len, self._batches))
-        mine = Assignment(partition=HERE, identity="script", begin=0, end=end, start=0)
-        self._offset = owner.assigned([mine])[HERE]
+        mine = Assignment(partition=PARTITION, identity="script", begin=0, end=end, start=0)
+        self._offset = owner.assigned([mine])[PARTITION]
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         self.manual_time.advance(seconds)
@@ -73,7 +73,9 @@ class Script:
         offsets = range(self._offset, self._offset + len(values))
         self._offset += len(values)
         return [
-            RecordBatch(partition=HERE, values=values, offsets=offsets, next_offset=self._offset)
+            RecordBatch(
+                partition=PARTITION, values=values, offsets=offsets, next_offset=self._offset
+            )
         ]
 
     def commit(self, positions: Mapping[Partition, int], **_: bool) -> str | None:
@@ -81,11 +83,11 @@ class Script:
         return None
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        self.paused = HERE in partitions
+        self.paused = PARTITION in partitions
 
     @property
     def status(self) -> SourceStatus:
-        ends = {HERE: self._offset}
+        ends = {PARTITION: self._offset}
         return SourceStatus(joined=True, ended=self.ended, ends=ends, problem=self.trouble)
 
     def close(self) -> None:

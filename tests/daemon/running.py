@@ -54,7 +54,7 @@ class Running:
     def _read(self) -> None:
         self.log.extend(iter(self._log.readline, ""))
 
-    def said(self, event: str) -> list[str]:
+    def logged(self, event: str) -> list[str]:
         """Log lines of an event."""
         return [line for line in list(self.log) if f" event={event} " in f"{line.strip()} "]
 
@@ -134,8 +134,8 @@ def running(
     with log:
         daemon = Running(process, log)
         try:
-            daemon.until(lambda: daemon.said("started"))
-            match = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])
+            daemon.until(lambda: daemon.logged("started"))
+            match = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.logged("started")[0])
             assert match is not None
             daemon.address = match[1]
             yield daemon

@@ -128,7 +128,7 @@ def test_eleven_phones_harm_their_partition_alone_until_it_is_counted_again(
 
 
 def _assert_the_jump_is_reported(daemon: Running, partition: str) -> None:
-    (line,) = daemon.until(lambda: daemon.said("clock_jumped"))
+    (line,) = daemon.until(lambda: daemon.logged("clock_jumped"))
     assert partition in line
     assert daemon.sum_of("clock_jumps_total") == 1
     assert AHEAD - 3_600 < daemon.sum_of("clock_ahead_seconds") <= AHEAD

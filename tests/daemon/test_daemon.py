@@ -81,17 +81,17 @@ def test_everything_is_served(simulated: Running) -> None:
 
 
 def test_the_first_log_line_has_version_and_address(simulated: Running) -> None:
-    (line,) = simulated.said("started")
+    (line,) = simulated.logged("started")
     assert "address=http://127.0.0.1:" in line
     assert "no [state] in the configuration: metrics reset on restart" in line
     assert "nothing is committed to Kafka" in line
     assert len(line) < 400
-    assert not simulated.said("configuration")
+    assert not simulated.logged("configuration")
 
 
 def test_the_configuration_is_logged_at_debug_level(tmp_path: Path) -> None:
     with running(f'{SIMULATOR}\n[log]\nlevel = "debug"', tmp_path) as daemon:
-        (line,) = daemon.said("configuration")
+        (line,) = daemon.logged("configuration")
         assert "item_coverage@10" in line
 
 
@@ -123,10 +123,10 @@ def test_after_the_end_of_files_it_serves_on_and_has_logged_invalid_records(tmp_
         later = daemon.until(lambda: _newer(daemon, first["version"]))
         assert readings(later) == readings(first) != []
         assert daemon.stop() == 0
-        told = daemon.said("invalid_record")
+        told = daemon.logged("invalid_record")
         assert [f"offset={index} " in line for index, line in enumerate(told, 1)] == [True] * 3
         assert f"partition={path}[0] " in told[0]
-        (summary,) = daemon.said("invalid_records")
+        (summary,) = daemon.logged("invalid_records")
         assert "more=7 " in summary
 
 
@@ -155,7 +155,7 @@ def test_an_interrupt_is_a_graceful_stop_that_says_what_the_next_start_does(
     with running(endless + state, tmp_path) as daemon:
         daemon.consumed(1)
         assert daemon.stop(signal.SIGINT) == 0
-        (line,) = daemon.said("stopped")
+        (line,) = daemon.logged("stopped")
         assert line.endswith(f"signal=SIGINT next_start={next_start}\n")
         events = [re.search(r" event=(\S+)", line) for line in daemon.log]
         told = [match[1] for match in events if match and match[1] != "state_saved"]
@@ -168,8 +168,8 @@ def test_a_failed_last_checkpoint_is_an_error(tmp_path: Path) -> None:
         daemon.consumed(3000)
         (tmp_path / "state").rename(tmp_path / "elsewhere")
         assert daemon.stop() == 1
-        assert "was not written" in daemon.said("failed")[0]
-        assert daemon.said("stopped") == []
+        assert "was not written" in daemon.logged("failed")[0]
+        assert daemon.logged("stopped") == []
 
 
 def test_an_unreachable_broker_is_reported_and_waited_for(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_unreachable_broker_is_reported_and_waited_for(tmp_path: Path) -> Non
         assert answer.status_code == 503
         assert f"cannot reach Kafka at 127.0.0.1:{port}" in answer.text
         assert daemon.get("/-/healthy").status_code == 200
-        daemon.until(lambda: "still trying" in "".join(daemon.said("source_trouble")))
+        daemon.until(lambda: "still trying" in "".join(daemon.logged("source_trouble")))
         assert SECRET not in "".join(daemon.log)
         assert daemon.stop() == 0
 

@@ -71,7 +71,7 @@ def test_the_daemon_names_what_no_record_has(
     config = _config(tmp_path, **names)
     with running(config, tmp_path) as daemon:
         daemon.consumed(len(EVENTS))
-        (line,) = daemon.until(lambda: daemon.said("advice"))
+        (line,) = daemon.until(lambda: daemon.logged("advice"))
         answer = daemon.get("/-/ready")
         assert answer.status_code == 200
         assert set(daemon.document()["health"]["unmatched"]) == keys

@@ -40,7 +40,7 @@ def test_a_line_that_is_still_being_written_is_counted_by_the_next_start(
     file = tmp_path / "events.ndjson"
     file.write_bytes(LINE * whole + LINE[:size])
     with running(CONFIG, tmp_path) as daemon:
-        (said,) = daemon.until(lambda: daemon.said("advice"))
+        (said,) = daemon.until(lambda: daemon.logged("advice"))
         assert f"is not complete yet ({size} bytes without a line end)" in said
         assert counted(daemon, whole) == {"valid": whole, "invalid": 0}
         assert daemon.stop() == 0
@@ -48,7 +48,7 @@ def test_a_line_that_is_still_being_written_is_counted_by_the_next_start(
         more.write(LINE[size:] + LINE)
     with running(CONFIG, tmp_path) as daemon:
         assert counted(daemon, whole + 2) == {"valid": whole + 2, "invalid": 0}
-        assert daemon.said("advice") == []
+        assert daemon.logged("advice") == []
         assert daemon.stop() == 0
 
 

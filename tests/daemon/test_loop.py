@@ -36,8 +36,8 @@ from streameval.events.records import Assignment, Partition, PartitionOwner, Rec
 from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.settings import FilesOptions, SimulatorOptions
-from tests.daemon.manual_time import CONFIG, HERE, HIT, Countdown, ManualTime, Script, loop_of
-from tests.dead_letters.places import FailingWriter
+from tests.daemon.manual_time import CONFIG, HIT, PARTITION, Countdown, ManualTime, Script, loop_of
+from tests.dead_letters.samples import FailingWriter
 from tests.durability.process import Inline
 from tests.processes import finished
 
@@ -258,7 +258,7 @@ def test_the_first_invalid_records_are_logged_and_the_others_counted(
     assert sum(fields["more"] for fields in summaries) == 37
     assert len(summaries) <= 3
     first = messages[names.index("invalid_record")].fields  # type: ignore[attr-defined]  # given by `extra`
-    assert (first["partition"], first["offset"], first["reason"]) == (str(HERE), 0, "not_json")
+    assert (first["partition"], first["offset"], first["reason"]) == (str(PARTITION), 0, "not_json")
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     def until() -> bool:
         writer.fails = manual_time.now < 1_030.0
         if writer.fails:
-            counted_meanwhile.append(parts.ingest.positions.get(HERE, 0))
+            counted_meanwhile.append(parts.ingest.positions.get(PARTITION, 0))
         return stop()
 
     with caplog.at_level(logging.INFO):
@@ -428,7 +428,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     assert published[-1].health.trouble is None
     # A letter counts a thousand bytes and those of its value.
     assert max(counted_meanwhile) == 3
-    assert parts.ingest.positions == {HERE: 20}
+    assert parts.ingest.positions == {PARTITION: 20}
     assert sorted(set(writer.written)) == list(range(20))
     messages = [record.getMessage() for record in caplog.records]
     assert messages.index("reading_paused") < messages.index("reading_resumed")

@@ -107,7 +107,7 @@ def test_the_log_of_a_first_hour_says_what_is_wrong(tmp_path: Path, name: str) -
         lines = [json.dumps(record).replace("{", f"{{{twice}", 1) for record in records]
         (tmp_path / file).write_text("\n".join([*lines, ""]), encoding="utf-8")
     with running(WEB + case.config, tmp_path) as daemon:
-        (advice,) = daemon.until(lambda: daemon.said("advice"))
+        (advice,) = daemon.until(lambda: daemon.logged("advice"))
         answer, page = daemon.get("/-/ready"), daemon.get("/").text
         metrics = daemon.get("/metrics").text
         assert daemon.stop() == 0
@@ -134,7 +134,7 @@ def test_a_first_start_with_a_wrong_configuration_does_not_punish_the_second(
     (tmp_path / "events.ndjson").write_text("\n".join([*map(json.dumps, events), ""]))
     common = f'metrics = ["ctr"]\nstate = {{ path = "state", interval = "60s" }}\n{WEB}{FILES}'
     with running(common, tmp_path) as first:
-        first.until(lambda: first.said("advice"))
+        first.until(lambda: first.logged("advice"))
         assert first.stop() == 0
     right = f'{common}[event]\nrecommendations = "items"\n'
     with running(right, tmp_path) as second:
@@ -147,7 +147,7 @@ def test_a_first_start_with_a_wrong_configuration_does_not_punish_the_second(
 
 
 def assigned(daemon: Running, times: int) -> bool:
-    return len(daemon.said("partitions_assigned")) == times
+    return len(daemon.logged("partitions_assigned")) == times
 
 
 def limit_memory(daemon: Running, more: int) -> None:
@@ -219,7 +219,7 @@ def test_the_log_of_a_frozen_replica_names_what_it_lost_and_got_back(
             one.process.send_signal(signal.SIGSTOP)
             two.until(lambda: assigned(two, 2))
             one.process.send_signal(signal.SIGCONT)
-            one.until(lambda: one.said("partitions_rejoined") or assigned(one, 3))
+            one.until(lambda: one.logged("partitions_rejoined") or assigned(one, 3))
             assert one.stop() == 0
     log = "\n".join(told(one, tmp_path)).replace(topic, "topic")
     match(log.replace(broker.bootstrap_servers, "broker").splitlines(), expected("frozen.log"))

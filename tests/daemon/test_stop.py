@@ -30,7 +30,7 @@ def test_a_stop_under_load_saves_every_list_of_96_partitions(tmp_path: Path) -> 
     with running(CONFIG.format(paths=json.dumps(paths)), tmp_path) as daemon:
         daemon.consumed(PARTITIONS * ROWS // 4)
         assert daemon.stop() == 0, daemon.log
-        (saved,) = daemon.said("state_saved")
+        (saved,) = daemon.logged("state_saved")
         assert f"partitions={PARTITIONS}" in saved.split()
     with running(CONFIG.format(paths=json.dumps(paths)), tmp_path) as daemon:
         daemon.until(lambda: _lists(daemon.document()) >= PARTITIONS * ROWS)

@@ -208,7 +208,7 @@ def test_two_daemons_of_which_one_is_killed_count_what_the_files_hold(
         two.until(lambda: read(two) == RECORDS)
         live = two.until(lambda: _whole(_experiment(two)))
         logs = [f"{topic}[{number}]" for number in range(PARTITIONS)]
-        assert all(log in "".join(two.said("partitions_assigned")) for log in logs)
+        assert all(log in "".join(two.logged("partitions_assigned")) for log in logs)
         assert two.stop() == 0
     options = "--label variant --control control --method anytime --primary mrr --format json"
     guarded = ("--guardrail", "ctr=-0.01")

@@ -16,7 +16,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.testing.broker import Broker
 from tests.cli.program import run
 from tests.daemon.running import kafka_source
-from tests.dead_letters.places import records_in
+from tests.dead_letters.samples import records_in
 from tests.engine.picky import PICKY
 from tests.kafka.topics import create, fill
 

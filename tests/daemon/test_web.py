@@ -76,18 +76,18 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
 
         file.write_text(web(ana="next"))
         assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
-        daemon.until(lambda: daemon.said("web_config_reloaded"))
+        daemon.until(lambda: daemon.logged("web_config_reloaded"))
 
         certificate = (tmp_path / "server.crt").read_text()
         (tmp_path / "server.crt").write_text("no certificate")
         daemon.until(lambda: not second.reloaded())
-        (line,) = daemon.said("web_config_refused")
+        (line,) = daemon.logged("web_config_refused")
         assert "the file has no PEM certificate" in line
 
         file.write_text("")
         (tmp_path / "server.crt").write_text(certificate)
         assert second.ask("/metrics") == 200
-        assert "tls_server_config: the key was removed" in daemon.said("web_config_refused")[-1]
+        assert "tls_server_config: the key was removed" in daemon.logged("web_config_refused")[-1]
 
         file.write_text(web(ana="next"))
         renewed = Authority(tmp_path, "renewed")
@@ -109,7 +109,7 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
         *("--web.route-prefix", "/eval"),
     ]
     with running(CONFIG, tmp_path, *options) as daemon:
-        addresses = re.findall(r"https://127\.0\.0\.[12]:\d+/eval", daemon.said("started")[0])
+        addresses = re.findall(r"https://127\.0\.0\.[12]:\d+/eval", daemon.logged("started")[0])
         assert len(addresses) == 2
         with httpx.Client(
             verify=trusting(authority.file), trust_env=False, auth=("ana", "x"), timeout=PATIENCE
@@ -132,7 +132,7 @@ def test_an_exposed_address_is_logged_once(tmp_path: Path) -> None:
     with running(CONFIG, tmp_path, "--listen", "0.0.0.0:0") as daemon:
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
         assert daemon.stop() == 0
-    (line,) = daemon.said("exposed")
+    (line,) = daemon.logged("exposed")
     assert " level=warning " in line
 
 

@@ -430,7 +430,7 @@ def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(
         config = _configuration(address, tmp_path / "state")
         web = ("--listen", "127.0.0.1:0")
         with running(config, tmp_path, *web, **environment) as daemon:
-            refused = daemon.until(lambda: daemon.said("source_trouble"))
+            refused = daemon.until(lambda: daemon.logged("source_trouble"))
             assert "authoriz" in refused[0].lower()
             _allow(broker)
             daemon.consumed(2)

@@ -28,9 +28,9 @@ from tests.house.checkout import ROOT
 
 INDEX = ROOT / "docs" / "reference" / "metrics.md"
 FOLDER = ROOT / "docs" / "reference" / "metrics"
-_HERE = Path(__file__).parent
-_DATA = tomllib.loads((_HERE / "metrics.toml").read_text(encoding="utf-8"))
-_FORMULAS = tomllib.loads((_HERE / "formulas.toml").read_text(encoding="utf-8"))
+_FOLDER = Path(__file__).parent
+_DATA = tomllib.loads((_FOLDER / "metrics.toml").read_text(encoding="utf-8"))
+_FORMULAS = tomllib.loads((_FOLDER / "formulas.toml").read_text(encoding="utf-8"))
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -60,7 +60,7 @@ def pages() -> dict[Path, str]:
 
 def _template() -> Any:
     environment = Environment(
-        loader=FileSystemLoader(_HERE),
+        loader=FileSystemLoader(_FOLDER),
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,

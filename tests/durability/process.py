@@ -116,7 +116,7 @@ SETTINGS: Final = CheckpointSettings(
 )
 
 
-class Letters:
+class DeadLetterLog:
     """Dead letters that wait in memory until they are flushed."""
 
     full = False
@@ -163,7 +163,7 @@ class Member:
     ) -> None:
         self.now = self.spent = 0.0
         self.ingest = ingest(spans) if frontend is None else Ingest(frontend)
-        self.letters = Letters(safe)
+        self.letters = DeadLetterLog(safe)
         self.checkpointer = Checkpointer(
             self.ingest,
             store,

@@ -23,9 +23,9 @@ from streameval.events.errors import (
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.crashes.simulated_disk import Step
-from tests.dead_letters.places import letter
+from tests.dead_letters.samples import make_dead_letter
 from tests.durability.checkpointing import OTHER, LoneMember, P, assignment, batch, owner
-from tests.durability.process import Inline, Letters, ingest
+from tests.durability.process import DeadLetterLog, Inline, ingest
 from tests.stores.drafts import MemoryStore
 
 
@@ -177,7 +177,7 @@ def test_a_recovery_after_a_rebalance_is_logged() -> None:
 def test_full_dead_letters_are_written_although_no_partition_can_change() -> None:
     member = owner()
     member.checkpoint()
-    member.letters.send([letter(1)])
+    member.letters.send([make_dead_letter(1)])
     member.letters.full = member.letters.failing = True
     member.checkpoint()
     assert not member.safe
@@ -186,12 +186,12 @@ def test_full_dead_letters_are_written_although_no_partition_can_change() -> Non
     assert (member.safe, member.checkpointer.health.failures["dead_letters"]) == (set(), 1)
     member.letters.full = True
     member.checkpoint()
-    assert member.safe == {letter(1).identity}
+    assert member.safe == {make_dead_letter(1).identity}
 
 
 def test_a_partition_starts_while_dead_letters_of_others_cannot_be_written() -> None:
     member = owner()
-    member.letters.send([letter(1)])
+    member.letters.send([make_dead_letter(1)])
     member.letters.failing = True
     member.checkpointer.assigned([assignment(partition=OTHER)])
     assert member.checkpointer.durable == {P: 0, OTHER: 0}
@@ -227,7 +227,7 @@ def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
 
 def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
     now, safe, counts = [0.0], set[Identity](), ingest()
-    dead_letters = Letters(safe)
+    dead_letters = DeadLetterLog(safe)
     owner = MemoryOnly(counts, dead_letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
@@ -245,7 +245,7 @@ def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
 
 def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> None:
     now = [0.0]
-    dead_letters = Letters(set())
+    dead_letters = DeadLetterLog(set())
     owner = MemoryOnly(ingest(), dead_letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     dead_letters.failing = True
     now[0] = 10.0
@@ -269,9 +269,9 @@ def test_without_a_store_letters_that_exceed_a_limit_at_the_end_are_written_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     safe, counts = set[Identity](), ingest()
-    owner = MemoryOnly(counts, Letters(safe), ProcessClock(), Inline())
+    owner = MemoryOnly(counts, DeadLetterLog(safe), ProcessClock(), Inline())
     taken: Iterator[RefusedRecordsError | list[DeadLetter]] = iter(
-        [RefusedRecordsError("too many"), [letter(3)]]
+        [RefusedRecordsError("too many"), [make_dead_letter(3)]]
     )
 
     def take() -> list[DeadLetter]:

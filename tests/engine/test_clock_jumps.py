@@ -22,7 +22,7 @@ GOOD = 4_000
 AHEAD = 41 * 24 * 3_600
 WINDOWS = layout(("hit_rate@1",), spans=(5 * MINUTE, 60 * MINUTE), clock=ClockRule(MINUTE))
 WALL = float(BEGIN + GOOD)
-PLACES = {"before": 0, "amid": GOOD // 2, "after": GOOD}
+JUMP_OFFSETS = {"before": 0, "amid": GOOD // 2, "after": GOOD}
 
 
 class Sent(NamedTuple):
@@ -104,7 +104,7 @@ def good_alone(partitions: int) -> Ingest:
             (partitions, count, place)
             for partitions in (4, 1)
             for count in (11, 25, 200)
-            for place in PLACES
+            for place in JUMP_OFFSETS
         ],
         18,
     ),
@@ -113,14 +113,14 @@ def test_records_of_one_key_far_ahead_change_no_window_and_no_late_count(
     partitions: int, count: int, place: str
 ) -> None:
     without = good_alone(partitions)
-    ingested = counted(log(partitions, count, PLACES[place]), partitions)
+    ingested = counted(log(partitions, count, JUMP_OFFSETS[place]), partitions)
     assert windows(read(ingested)) == windows(read(without)) != set()
     assert windows(read(ingested, max_ahead=None)) == windows(read(without, max_ahead=None))
     assert ingested.clock == without.clock
     assert ingested.tally.late == without.tally.late > 0
     assert ingested.tally.future == (0 if place == "after" else count)
     assert ingested.tally.valid == GOOD + count
-    shuffled = counted(log(partitions, count, PLACES[place]), partitions, 77)
+    shuffled = counted(log(partitions, count, JUMP_OFFSETS[place]), partitions, 77)
     for number in range(partitions):
         assert parts(shuffled, number) == parts(ingested, number)
 
@@ -154,10 +154,10 @@ def test_the_last_records_of_a_wrong_clock_count_as_from_the_future_once_others_
     assert counted(sent, 1).tally.future == 200
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", JUMP_OFFSETS)
 def test_records_of_eleven_keys_change_no_window_of_the_other_partitions(place: str) -> None:
     without = read(good_alone(4))
-    snapshot = read(counted(log(4, 11, PLACES[place], keys=11), 4))
+    snapshot = read(counted(log(4, 11, JUMP_OFFSETS[place], keys=11), 4))
     assert windows(snapshot, "p3", "bad") == windows(without, "p3") != set()
 
 

@@ -46,7 +46,7 @@ def _batch(*values: bytes | None) -> RecordBatch:
     )
 
 
-def _letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadLetter:
+def _dead_letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadLetter:
     return dead_letters_in(_batch(b"bad"), [(0, InvalidEvent(reason, detail))])[0]
 
 
@@ -82,14 +82,14 @@ def test_the_stage_tells_decoding_from_validation(reason: Reason) -> None:
     unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
     unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
     stages = dict.fromkeys(unread, "decode") | {"uncountable": "process"}
-    assert _letter(reason).stage == stages.get(reason, "validate")
-    assert _letter(reason).stage in get_args(Stage)
+    assert _dead_letter(reason).stage == stages.get(reason, "validate")
+    assert _dead_letter(reason).stage in get_args(Stage)
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=50), st.integers(1, 100))
 def test_a_message_is_cut_to_a_kilobyte(text: str, times: int) -> None:
     detail = text * times
-    message = _letter(detail=detail).message
+    message = _dead_letter(detail=detail).message
     assert len(message.encode()) <= MESSAGE_BYTES
     spelt = detail.encode("utf-8", "backslashreplace").decode()
     assert spelt.startswith(message)

@@ -120,7 +120,7 @@ def test_too_many_invalid_records_are_an_error_that_has_the_last_one() -> None:
         of.apply(batch([record(), b"x", b"x", b"x", b"[]", record()]))
 
 
-PLACE = Partition("events", 0)
+PARTITION = Partition("events", 0)
 WINDOWS = layout(
     spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE, intervals=Intervals(groups=256)
 )
@@ -158,10 +158,10 @@ def test_a_restored_state_continues_as_if_never_stopped(
     before: list[bytes | None], after: list[bytes | None]
 ) -> None:
     lasting = ingest(WINDOWS)
-    lasting.begin(PLACE, {PLACE: 0})
+    lasting.begin(PARTITION, {PARTITION: 0})
     lasting.apply(batch(before))
     restored = ingest(WINDOWS)
-    restored.restore(PLACE, {PLACE: len(before)}, parts(lasting))
+    restored.restore(PARTITION, {PARTITION: len(before)}, parts(lasting))
     assert parts(restored) == parts(lasting)
     for ingest_ in (lasting, restored):
         ingest_.apply(batch(after, start=len(before)))
@@ -174,8 +174,8 @@ def test_a_new_statistic_says_since_when_it_is_kept() -> None:
     before.apply(batch([record(ts=600)]))
     more = layout(["hit_rate@3", "distinct_items@3"], spans=(10 * MINUTE,))
     after = ingest(more)
-    after.restore(PLACE, {PLACE: 1}, parts(before))
-    since = after.partitions[PLACE].since
+    after.restore(PARTITION, {PARTITION: 1}, parts(before))
+    since = after.partitions[PARTITION].since
     assert since["labels:panes"] == (600 - 5 * 60 - 120) * 1_000_000
     (name,) = Accumulator("distinct_items@3").needs("distinct_items@3")
     assert since[f"labels:{name}"] == 600_000_000
@@ -191,7 +191,7 @@ def test_a_state_without_its_meta_is_damaged() -> None:
     held = parts(of)
     del held[META]
     with pytest.raises(DamagedStateError, match=META):
-        ingest().restore(PLACE, {PLACE: 1}, held)
+        ingest().restore(PARTITION, {PARTITION: 1}, held)
 
 
 @pytest.mark.parametrize(
@@ -212,13 +212,13 @@ def test_a_state_with_any_wrong_field_is_damaged(wrong: dict[str, object]) -> No
     held = parts(of)
     held[META] = msgspec.msgpack.encode({**msgspec.msgpack.decode(held[META]), **wrong})
     with pytest.raises(DamagedStateError):
-        ingest().restore(PLACE, {PLACE: 1}, held)
+        ingest().restore(PARTITION, {PARTITION: 1}, held)
 
 
 def test_a_dropped_partition_is_in_no_view() -> None:
     of = ingest()
     of.apply(batch([record()]))
     of.apply(batch([record()] * 2, number=1))
-    of.drop(PLACE)
+    of.drop(PARTITION)
     assert list(lists(of).values()) == [2]
     assert of.positions == {Partition("events", 1): 2}

@@ -20,7 +20,7 @@ from tests.present import present
 
 INTERVALS = Intervals(groups=256)
 METRICS = ("ctr", "ndcg@3", "distinct_items@2")
-PLACE = Partition("events", 0)
+PARTITION = Partition("events", 0)
 LAYOUT = layout(METRICS, spans=(5 * MINUTE, 180 * MINUTE), intervals=INTERVALS)
 DAY = 86_400
 
@@ -136,10 +136,10 @@ def test_a_state_without_intervals_continues_with_empty_ones(
 ) -> None:
     values = _log(400)
     before = ingest(layout(METRICS, spans=(5 * MINUTE, 180 * MINUTE), intervals=intervals))
-    before.begin(PLACE, {PLACE: 0})
+    before.begin(PARTITION, {PARTITION: 0})
     before.apply(batch(values[:200]))
     after = ingest(LAYOUT)
-    after.restore(PLACE, {PLACE: 200}, parts(before))
+    after.restore(PARTITION, {PARTITION: 200}, parts(before))
     after.apply(batch(values[200:], start=200))
     table = views(after).lifetime()
     sums = present(groups_of(table)).of("ctr", table.cells)

@@ -40,7 +40,7 @@ from tests.exposition import at
 
 DAY: Final = 86_400
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
-PLACES: Final = (Partition("events", 0), Partition("events", 1))
+PARTITIONS: Final = (Partition("events", 0), Partition("events", 1))
 
 CONFIG: Final = """
 metrics = ["ctr", "ndcg@4", "value_per_list", "item_coverage@3"]
@@ -130,10 +130,10 @@ def feed(
 ) -> None:
     values = [msgspec.json.encode(row) for row in rows]
     for start, end in pairwise(sorted({0, *ends, len(values)})):
-        ingest.apply(batch_of(PLACES[number], values[start:end], start))
+        ingest.apply(batch_of(PARTITIONS[number], values[start:end], start))
 
 
-def content(ingest: Ingest, partition: Partition = PLACES[0]) -> dict[str, bytes]:
+def content(ingest: Ingest, partition: Partition = PARTITIONS[0]) -> dict[str, bytes]:
     """The saved state, without the outcomes of records."""
     sections = content_of(ingest.sections(partition))
     return {name: data for name, data in sections.items() if name != META}
@@ -196,7 +196,7 @@ def test_any_order_split_restore_and_merge_gives_the_same_bytes(ranked: Config, 
     feed(replicas, mixed[250:], ends=[33], number=1)
     assert lifetime(replicas) == total
     restored = new_ingest(ranked)
-    for partition in PLACES:
+    for partition in PARTITIONS:
         parts = content_of(replicas.sections(partition))
         restored.restore(partition, {partition: replicas.positions[partition]}, parts)
     assert lifetime(restored) == total

@@ -34,7 +34,7 @@ from tests.batches import batch_of, content_of
 from tests.engine.counting import FIELDS, METRICS, MINUTE, batch, ingest, layout, parts, record
 from tests.engine.picky import PICKY
 
-PLACE = Partition("events", 0)
+PARTITION = Partition("events", 0)
 
 
 @metric(bounds=(0, 1), source="this test")
@@ -223,13 +223,13 @@ def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
     values[4] = poison()
     of = layout()
     before = ingest(of)
-    before.begin(PLACE, {PLACE: 0})
+    before.begin(PARTITION, {PARTITION: 0})
     before.apply(batch(values[:2]))
     saved = parts(before)
     with pytest.raises(UncountableRecordsError, match="offsets 2 to 5"):
         before.apply(batch(values[2:], start=2))
     after = ingest(layout(), keep_dead_letters=True)
-    after.restore(PLACE, {PLACE: 2}, saved)
+    after.restore(PARTITION, {PARTITION: 2}, saved)
     after.apply(batch(values[2:], start=2))
     assert [
         (dead_letter.offset, dead_letter.reason) for dead_letter in after.take_dead_letters()

@@ -30,14 +30,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::streameval.errors.SuspiciousEve
 def test_frames_files_and_processes_count_the_lists_of_the_join(tmp_path: Path) -> None:
     of = world(3, 60)
     rule = of.attribution
-    total = merged(partials([joined(of.shown, of.acts, rule).lists], *METRICS))[Cell((), None)]
+    total = merged(
+        partials([joined(of.impression_table, of.interaction_table, rule).lists], *METRICS)
+    )[Cell((), None)]
     shown, clicks = tmp_path / "shown.parquet", tmp_path / "clicks.csv"
-    parquet.write_table(of.shown, shown, row_group_size=17)
-    csv.write_csv(of.acts, clicks)
+    parquet.write_table(of.impression_table, shown, row_group_size=17)
+    csv.write_csv(of.interaction_table, clicks)
     for impressions, interactions, processes in (
-        (of.shown, of.acts, 1),
+        (of.impression_table, of.interaction_table, 1),
         (shown, clicks, 1),
-        (of.shown, clicks, 2),
+        (of.impression_table, clicks, 2),
     ):
         evaluation = evaluate(
             METRICS,
@@ -86,8 +88,8 @@ def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG.format(key=key))
     for name, rows, table in (
-        ("shown", of.impressions, of.shown),
-        ("clicks", of.interactions, of.acts.rename_columns({"user": "users"})),
+        ("shown", of.impressions, of.impression_table),
+        ("clicks", of.interactions, of.interaction_table.rename_columns({"user": "users"})),
     ):
         lines = [
             json.dumps({k: v for k, v in row.items() if v is not None and k != "gain"})
@@ -105,16 +107,21 @@ def test_a_configuration_joins_tables_as_it_joins_lines(key: str, tmp_path: Path
     assert {name: repr(reading) for name, reading in result.items()} == {
         name: repr(reading) for name, reading in lines_found.items()
     }
-    clicks = of.acts.rename_columns({"user": "users"})
-    tables_found = evaluate(impressions=of.shown, interactions=clicks, config=config)
+    clicks = of.interaction_table.rename_columns({"user": "users"})
+    tables_found = evaluate(impressions=of.impression_table, interactions=clicks, config=config)
     assert bits(tables_found.accumulator(variant="x")) == bits(result.accumulator(variant="x"))
     assert [*tables_found.outcomes] == ["shown", "clicks"]
     with pytest.raises(InputError, match=r"attribution= and .* give one of them"):
         evaluate(
-            impressions=of.shown, interactions=clicks, config=config, attribution=Attribution()
+            impressions=of.impression_table,
+            interactions=clicks,
+            config=config,
+            attribution=Attribution(),
         )
     with pytest.raises(InputError, match="joins 'clicks'; give interactions= as a mapping"):
-        evaluate(impressions=of.shown, interactions={"a": clicks, "b": clicks}, config=config)
+        evaluate(
+            impressions=of.impression_table, interactions={"a": clicks, "b": clicks}, config=config
+        )
     assert [*result.outcomes.values()] == [*lines_found.outcomes.values()]
     assert all(of["invalid"] > 2 for of in result.outcomes.values())
 

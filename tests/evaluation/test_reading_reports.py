@@ -176,7 +176,7 @@ REPORTS = [
 ]
 
 
-def _given(what: Any, folder: Path) -> Any:
+def _input_of(what: Any, folder: Path) -> Any:
     if not isinstance(what, tuple):
         return what
     (folder / what[0]).write_text(what[1])
@@ -185,8 +185,8 @@ def _given(what: Any, folder: Path) -> Any:
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.about)
 def test_a_report_has_its_right_answer(report: Report, tmp_path: Path) -> None:
-    inputs = [_given(report.shown, tmp_path)]
-    inputs += [] if report.truth is None else [_given(report.truth, tmp_path)]
+    inputs = [_input_of(report.shown, tmp_path)]
+    inputs += [] if report.truth is None else [_input_of(report.truth, tmp_path)]
     if isinstance(report.right, str):
         with pytest.raises(StreamevalError) as raised:
             evaluate(*inputs, report.metric, **report.options)

@@ -239,13 +239,13 @@ def test_an_endpoint_that_is_away_is_told_once_and_counted_and_counting_goes_on(
     }
     with running(CONFIG, folder, **environment) as daemon:
         daemon.until(lambda: daemon.sum_of("otlp_failures_total") >= 2)
-        (warning,) = daemon.said("otlp_failing")
+        (warning,) = daemon.logged("otlp_failing")
         assert " level=warning " in warning
         assert "Connection refused" in warning
         daemon.consumed(30)
         with collector.listening(port):
-            daemon.until(lambda: daemon.said("otlp_recovered"))
-        daemon.until(lambda: len(daemon.said("otlp_failing")) == 2)
+            daemon.until(lambda: daemon.logged("otlp_recovered"))
+        daemon.until(lambda: len(daemon.logged("otlp_failing")) == 2)
         assert daemon.stop() == 0
     assert [line for line in daemon.log if "opentelemetry" in line] == []
 

@@ -204,7 +204,7 @@ def _read(saved: _Saved) -> None:
         store.shards,
         store.last,
         partial(store.claim, "c", "g"),
-        partial(_found, store, saved),
+        partial(_problem, store, saved),
         partial(_exported, store),
     ]
     for read in reads:
@@ -212,7 +212,7 @@ def _read(saved: _Saved) -> None:
             read()
 
 
-def _found(store: Store, saved: _Saved) -> None:
+def _problem(store: Store, saved: _Saved) -> None:
     checkpoint = store.newest(saved.shard).saved
     if checkpoint is not None:
         _resumed(saved, {name: checkpoint.read(name) for name in sorted(checkpoint.digests)})

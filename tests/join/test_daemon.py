@@ -158,7 +158,7 @@ def test_a_stream_whose_topic_is_created_later_is_waited_for(
         shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=tmp_path / "state"
     )
     with running(config, tmp_path) as daemon:
-        (problem,) = daemon.until(lambda: daemon.said("source_trouble"))
+        (problem,) = daemon.until(lambda: daemon.logged("source_trouble"))
         assert f"no topic '{clicked}' on this cluster; create it" in problem
         assert daemon.get("/-/ready").status_code == 503
         create(broker, name=clicked)

@@ -55,7 +55,7 @@ def _outcomes(of: World, side: str, outcomes: Sequence[str]) -> Counter[tuple[st
 
 
 def _join(of: World) -> JoinedTables:
-    return joined(of.shown, of.acts, of.attribution)
+    return joined(of.impression_table, of.interaction_table, of.attribution)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -116,9 +116,9 @@ def _sum(counts: Sequence[tuple[RowCounts, RowCounts]]) -> tuple[RowCounts, RowC
 def _bucketed(of: World, buckets: int) -> list[JoinedTables]:
     rule = of.attribution
     rows = [
-        *pieces(of.shown, "impressions", rule, buckets).to_pylist(),
-        *pieces(of.acts.slice(0, 7), "interactions", rule, buckets).to_pylist(),
-        *pieces(of.acts.slice(7), "interactions", rule, buckets).to_pylist(),
+        *pieces(of.impression_table, "impressions", rule, buckets).to_pylist(),
+        *pieces(of.interaction_table.slice(0, 7), "interactions", rule, buckets).to_pylist(),
+        *pieces(of.interaction_table.slice(7), "interactions", rule, buckets).to_pylist(),
     ]
     groups: dict[int, list[Any]] = {}
     for row in rows:

@@ -59,11 +59,11 @@ class World(NamedTuple):
         )
 
     @property
-    def shown(self) -> Any:
+    def impression_table(self) -> Any:
         return pa.Table.from_pylist(self.impressions, SHOWN_KINDS)
 
     @property
-    def acts(self) -> Any:
+    def interaction_table(self) -> Any:
         table = pa.Table.from_pylist(self.interactions, ACT_KINDS)
         return table.rename_columns({"users": "user"})
 

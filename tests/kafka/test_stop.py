@@ -37,7 +37,7 @@ def test_64_partitions_are_all_in_the_last_round(broker: Broker, tmp_path: Path)
     with running(_CONFIG + kafka_source(broker, topic), tmp_path) as daemon:
         daemon.consumed(_EVENTS)
         assert daemon.stop() == 0
-        (saved,) = daemon.said("state_saved")
+        (saved,) = daemon.logged("state_saved")
         assert f"partitions={_PARTITIONS}" in saved.split()
     store = folder_store(tmp_path / "state")
     (directories,) = store.listing().writers.values()

@@ -254,8 +254,8 @@ def test_a_join_gives_the_bits_and_refuses_the_columns_of_one_process(
 ) -> None:
     of = world(seed, 60)
     rule, metrics = of.attribution, ("ndcg@2", "value_per_list", "hit_rate(type=click)@2")
-    lists = joined(of.shown, of.acts, rule).lists
-    inputs = spark.createDataFrame(of.shown), spark.createDataFrame(of.acts)
+    lists = joined(of.impression_table, of.interaction_table, rule).lists
+    inputs = spark.createDataFrame(of.impression_table), spark.createDataFrame(of.interaction_table)
     options: Any = {"by": ["variant"], "every": "1m"}
     evaluation = evaluate(*inputs, *metrics, attribution=rule, buckets=40, **options)
     assert states(evaluation.accumulators()) == states(

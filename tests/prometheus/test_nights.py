@@ -75,7 +75,7 @@ def test_what_kafka_refuses_fires_with_the_reason_that_the_runbook_explains(
         )
         prometheus = stack.enter_context(server.running(tmp_path, SCRAPES + "".join(jobs)))
         for name, daemon in daemons.items():
-            (problem, *_) = daemon.until(partial(daemon.said, "source_trouble"))
+            (problem, *_) = daemon.until(partial(daemon.logged, "source_trouble"))
             assert SAID[name] in problem
             assert SAID[name] in daemon.get("/-/ready").text
         firing = 'count(ALERTS{alertstate="firing",job=~"password|right"})'

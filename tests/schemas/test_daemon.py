@@ -141,10 +141,10 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
     with running(config, tmp_path, SECRET="hush") as daemon:
         assert "hush" not in str(daemon.log)
         assert "SECRET" not in str(daemon.log)
-        daemon.until(lambda: daemon.said("source_trouble"))
-        assert "it cannot be reached" in daemon.said("source_trouble")[0]
+        daemon.until(lambda: daemon.logged("source_trouble"))
+        assert "it cannot be reached" in daemon.logged("source_trouble")[0]
         waiting = f"{topic}[0], {topic}[1] wait for it; still trying."
-        daemon.until(lambda: waiting in daemon.said("source_trouble")[-1])
+        daemon.until(lambda: waiting in daemon.logged("source_trouble")[-1])
         assert daemon.get("/-/ready").status_code == 503
         assert "still trying" in daemon.get("/-/ready").text
         assert daemon.get("/-/healthy").status_code == 200
@@ -152,16 +152,16 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
         assert daemon.document()["health"]["consumed"] == 0
         registry.start()
         daemon.consumed(30)
-        daemon.until(lambda: daemon.said("source_recovered"))
+        daemon.until(lambda: daemon.logged("source_recovered"))
         assert daemon.get("/-/ready").status_code == 200
         assert not [line for line in daemon.log if "HTTP Request" in line]
-        before = len(daemon.said("source_trouble"))
+        before = len(daemon.logged("source_trouble"))
         # Of a partition, only what comes after a record of the new version waits.
         registry.stop()
         later = [framed(newer, value[5:]) for value in values[40:60]]
         fill(broker, topic, {0: [*values[30:40], *later], 1: values[60:]})
         assert daemon.consumed(70)["health"]["valid"] == 70
-        daemon.until(lambda: len(daemon.said("source_trouble")) > before)
+        daemon.until(lambda: len(daemon.logged("source_trouble")) > before)
         assert daemon.get("/-/healthy").status_code == 200
         registry.start()
         health = daemon.consumed(COUNT)["health"]

@@ -28,7 +28,7 @@ from tests.schemas.producing import framed
 from tests.schemas.registries import SmallRegistry, register
 
 ENCODING = Encoding("avro", "ms")
-PLACE = Partition("avro", 0)
+PARTITION = Partition("avro", 0)
 
 
 class Stage:
@@ -49,7 +49,7 @@ class Stage:
 
     def prepare(self, *values: bytes | None) -> tuple[int, str | None]:
         batch = RecordBatch(
-            partition=PLACE, values=values, offsets=range(len(values)), next_offset=len(values)
+            partition=PARTITION, values=values, offsets=range(len(values)), next_offset=len(values)
         )
         return self.schemas.prepare(batch)
 

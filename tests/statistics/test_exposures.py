@@ -26,7 +26,7 @@ from tests.statistics.kinds import batch, state
 from tests.strategies import event_of
 
 CATALOG: list[Id] = [f"item-{number}" for number in range(20_000)]
-_HERE = np.array([0])
+_ONLY_CELL = np.array([0])
 
 
 def _lists(count: int, *, seed: int = 5) -> list[list[Id]]:
@@ -41,7 +41,7 @@ def _counted(lists: list[list[Id]], max_items: int, k: int | None = None) -> Ite
 
 
 def _of(statistic: ItemsShown) -> Exposures:
-    (only,) = statistic.view(_HERE)
+    (only,) = statistic.view(_ONLY_CELL)
     return only
 
 
@@ -230,7 +230,7 @@ def test_items_outside_the_catalogue_do_not_narrow_the_bounds_of_those_inside() 
     assert (reading.estimated, reading.low) == (True, 0.0)
 
 
-HERE = np.array([0])
+FIRST_CELL = np.array([0])
 
 GOLDEN = {
     "": 0x9CA066F1A4AB2EEA,
@@ -271,13 +271,13 @@ def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:
 def _users(hashes: list[int], most: int) -> Users:
     users = Users(UsersOptions(max_users=most), Items())
     for user_id in hashes:
-        users.add(HERE, np.array([user_id], np.uint64), HERE)
+        users.add(FIRST_CELL, np.array([user_id], np.uint64), FIRST_CELL)
     return users
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=60), st.integers(1, 20))
 def test_a_sample_has_every_user_below_its_threshold(hashes: list[int], most: int) -> None:
-    (sample,) = _users(hashes, most).view(HERE)
+    (sample,) = _users(hashes, most).view(FIRST_CELL)
     assert sample.hashes.tolist() == sorted(
         {user_id for user_id in hashes if user_id < sample.threshold}
     )
@@ -303,7 +303,7 @@ def test_a_sample_of_users_of_several_slices_is_below_their_threshold() -> None:
     everyone = user_hashes([f"u{number}" for number in range(300)])
     users.add(np.arange(300) // 250, everyone, np.zeros(300, np.int64))
     users.rename({1: 0})
-    (sample,) = users.view(HERE)
+    (sample,) = users.view(FIRST_CELL)
     assert 0 < sample.hashes.size <= 100
     assert int(sample.hashes.max()) < sample.threshold < 2**64
 
@@ -312,9 +312,9 @@ def test_users_above_the_cap_are_estimated() -> None:
     users = Users(UsersOptions(max_users=1_024), Items())
     zeros = np.zeros(50_000, np.int64)
     users.add(zeros, user_hashes([f"u{n % 20_000}" for n in range(50_000)]), zeros)
-    (sample,) = users.view(HERE)
+    (sample,) = users.view(FIRST_CELL)
     assert sample.hashes.size <= 1_024
-    assert 0.8 < Audience(*sample, HERE, HERE, HERE).users / 20_000 < 1.2
+    assert 0.8 < Audience(*sample, FIRST_CELL, FIRST_CELL, FIRST_CELL).users / 20_000 < 1.2
 
 
 visits = st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 9)), max_size=60)
@@ -332,7 +332,7 @@ def test_the_first_and_the_last_day_of_users_do_not_depend_on_the_order(
         piece = Users(UsersOptions(max_users=most), Items())
         piece.add(np.zeros(part.size, np.int64), hashes[part], days[part])
         total.merge(piece)
-    (sample,) = total.view(HERE)
+    (sample,) = total.view(FIRST_CELL)
     oracle = {
         user: (int(days[hashes == user].min()), int(days[hashes == user].max()))
         for user in hashes.tolist()

@@ -15,7 +15,7 @@ from streameval.statistics.scores import ScoredItems, Scores, ScoresOptions
 from streameval.statistics.vocabulary import Items
 from tests.metrics.preparation import pairs_in_order
 
-_HERE = np.array([0])
+_ONLY_CELL = np.array([0])
 Outcomes = list[tuple[float, bool]]
 
 scored = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1), st.booleans())
@@ -33,7 +33,7 @@ def _batch(*lists: Outcomes) -> Batch:
 def _scores(drawn_outcomes: Outcomes, cap: int) -> Scores:
     scores = ScoredItems(ScoresOptions(cap=cap), Items())
     scores.count(_batch(drawn_outcomes), 0)
-    return scores.view(_HERE)[0]
+    return scores.view(_ONLY_CELL)[0]
 
 
 @given(outcomes)
@@ -68,7 +68,7 @@ def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -
 def _pairings(lists: list[list[int]], options: PairingsOptions) -> Pairings:
     statistic = ItemPairings(options, Items())
     statistic.count(Batch(recommendations=lists, interactions=[()] * len(lists)), 0)
-    return statistic.view(_HERE)[0]
+    return statistic.view(_ONLY_CELL)[0]
 
 
 def test_above_the_cap_pairings_are_bounded_and_estimated() -> None:

@@ -56,7 +56,7 @@ def _flipped(content: bytes, position: int, bit: int = 0) -> bytes:
     return content[:position] + bytes([changed]) + content[position + 1 :]
 
 
-def _found(disk: SimulatedDisk) -> dict[Shard, int]:
+def _newest(disk: SimulatedDisk) -> dict[Shard, int]:
     """What a new process restores of each shard; what is older has a message, and nothing else."""
     store = opened(disk)
     offsets = {}
@@ -76,22 +76,22 @@ def test_a_flipped_bit_costs_one_shard_one_round_and_in_the_directory_the_writer
     generator, seen = random.Random(1), set()
     for position in sampled(range(len(content)), 3):
         disk.overwrite(newest, _flipped(content, position, generator.randrange(8)))
-        offsets = [*_found(disk).values()]
+        offsets = [*_newest(disk).values()]
         lost = offsets.count(OLD)
         assert lost == 2 if position >= directory else lost <= 1, position
         seen.add((position >= directory, lost))
     assert seen == {(False, 0), (False, 1), (True, 2)}
     disk.overwrite(newest, content)
-    assert [*_found(disk).values()] == [NEW, NEW]
+    assert [*_newest(disk).values()] == [NEW, NEW]
 
 
 def test_every_truncation_costs_the_writer_one_round(newest: Path, disk: SimulatedDisk) -> None:
     content = disk.read(newest, 0, disk.size(newest))
     for end in sampled(range(len(content)), 5):
         disk.overwrite(newest, content[:end])
-        assert [*_found(disk).values()] == [OLD, OLD]
+        assert [*_newest(disk).values()] == [OLD, OLD]
     disk.overwrite(newest, content + b"\n")
-    assert [*_found(disk).values()] == [OLD, OLD]
+    assert [*_newest(disk).values()] == [OLD, OLD]
 
 
 def test_a_damaged_round_costs_nothing_once_the_next_is_written(

@@ -19,13 +19,13 @@ def _placed(event: AnyEvent, k: int | None) -> list[Id]:
     return [item for rank, item in pairs if k is None or rank <= k]
 
 
-def _shown(events: Sequence[AnyEvent], k: int | None) -> list[Id]:
+def _recommended(events: Sequence[AnyEvent], k: int | None) -> list[Id]:
     return [item for event in events for item in _placed(event, k)]
 
 
 def distinct_items(events: Sequence[AnyEvent], k: int | None, **how: Any) -> float:
     """Size of the union of what was shown."""
-    value = float(len(set(_shown(events, k)))) if events else math.nan
+    value = float(len(set(_recommended(events, k)))) if events else math.nan
     return summary_of([value], **how)
 
 
@@ -43,7 +43,7 @@ def item_coverage(
     """Items shown over items there are; of a catalogue of ids, only its own items."""
     if not events and no_lists == "undefined":
         return math.nan
-    shown = set(_shown(events, k))
+    shown = set(_recommended(events, k))
     if isinstance(catalog, int):
         share = len(shown) / (catalog + padding)
     else:
@@ -64,7 +64,7 @@ def gini(
     **how: Any,
 ) -> float:
     """Mean difference of any two items' exposures, over twice their mean."""
-    recommended = _shown(events, k)
+    recommended = _recommended(events, k)
     if over == "catalog" and unknown == "ignore" and not isinstance(catalog, int):
         recommended = [item for item in recommended if item in catalog]
     counts = [recommended.count(item) for item in set(recommended)]
@@ -86,7 +86,7 @@ def shannon_entropy(
     **how: Any,
 ) -> float:
     """Sum of -p log p."""
-    recommended = _shown(events, k)
+    recommended = _recommended(events, k)
     if not recommended:
         return math.nan
     shares = [count / len(recommended) for count in Counter(recommended).values()]

@@ -131,13 +131,13 @@ def alpha_ndcg(
     ideal: list[Id] = []
     while len(ideal) < min(k or len(relevant), len(relevant)):
         left = sorted(relevant - {*ideal}, reverse=True)
-        worth = [_worth(attribute, ideal, item, alpha) for item in left]
+        worth = [_gain(attribute, ideal, item, alpha) for item in left]
         ideal.append(left[worth.index(max(worth))])
     best = _alpha_dcg(attribute, ideal, range(1, len(ideal) + 1), alpha)
     return _alpha_dcg(attribute, order, [hits[item] for item in order], alpha) / best
 
 
-def _worth(attribute: Kinds, above: Sequence[Id], item: Id, alpha: float) -> float:
+def _gain(attribute: Kinds, above: Sequence[Id], item: Id, alpha: float) -> float:
     return math.fsum(
         (1 - alpha) ** sum(kind in attribute[other] for other in above) for kind in attribute[item]
     )
@@ -145,7 +145,7 @@ def _worth(attribute: Kinds, above: Sequence[Id], item: Id, alpha: float) -> flo
 
 def _alpha_dcg(attribute: Kinds, order: Sequence[Id], ranks: Sequence[int], alpha: float) -> float:
     return math.fsum(
-        _worth(attribute, order[:index], item, alpha) / math.log2(rank + 1)
+        _gain(attribute, order[:index], item, alpha) / math.log2(rank + 1)
         for index, (item, rank) in enumerate(zip(order, ranks, strict=True))
     )
 

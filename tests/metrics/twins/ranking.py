@@ -117,7 +117,7 @@ def roc_auc(outcome: Outcome, _: int | None) -> Fraction:
     return max(Fraction(0), 1 - Fraction(above, max(1, pairs))) if ranks else Fraction(0)
 
 
-def _worth(grade: float, gain: str) -> float:
+def _gain(grade: float, gain: str) -> float:
     """2^g - 1, g, or 1."""
     if gain == "exp2":
         return math.expm1(min(grade, 1000.0) * math.log(2))
@@ -131,7 +131,7 @@ def _cumulated(hits: Sequence[tuple[int, float]], gain: str, by: str) -> float:
         "ln": lambda rank: math.log(rank + 1),
         "log2_rank": lambda rank: max(1.0, math.log2(rank)),
     }
-    return math.fsum(_worth(grade, gain) / divisors[by](rank) for rank, grade in hits)
+    return math.fsum(_gain(grade, gain) / divisors[by](rank) for rank, grade in hits)
 
 
 def _ranked(gains: Sequence[float]) -> list[tuple[int, float]]:
@@ -201,7 +201,7 @@ def ndcg(
 @per_list(empty="zero")
 def err(outcome: Outcome, _: int | None, *, max_grade: float = 1.0) -> float:
     """1 / rank where the user is satisfied, times the chance to get there and to be satisfied."""
-    chances = [_worth(min(gain, max_grade), "exp2") / 2**max_grade for _, gain in outcome.hits]
+    chances = [_gain(min(gain, max_grade), "exp2") / 2**max_grade for _, gain in outcome.hits]
     there = accumulate(chances, lambda before, satisfied: before * (1 - satisfied), initial=1.0)
     ranks = [rank for rank, _ in outcome.hits]
     return sum(
@@ -220,9 +220,9 @@ def rbp(
     max_grade: float = 1.0,
 ) -> float:
     """Chance that the user looks at each hit, by what it is worth, over the items looked at."""
-    total = _worth(max_grade, gain) or 1.0
+    total = _gain(max_grade, gain) or 1.0
     looked = [
-        _worth(min(grade, max_grade or grade), gain) / total * math.pow(p, rank - 1)
+        _gain(min(grade, max_grade or grade), gain) / total * math.pow(p, rank - 1)
         for rank, grade in outcome.hits
     ]
     return (1 - p) * math.fsum(looked)

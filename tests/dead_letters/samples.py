@@ -29,8 +29,8 @@ class FailingWriter:
         self.fails_after: int | None = None
         self._times = 0
 
-    def write(self, letters: Sequence[DeadLetter]) -> None:
-        self.written += [letter.offset for letter in letters]
+    def write(self, dead_letters: Sequence[DeadLetter]) -> None:
+        self.written += [dead_letter.offset for dead_letter in dead_letters]
         self._times += 1
         if self.fails or (self.fails_after is not None and self._times > self.fails_after):
             raise DeadLetterError("paper", "it is wet", "dry it")
@@ -39,7 +39,7 @@ class FailingWriter:
         pass
 
 
-def letter(
+def make_dead_letter(
     offset: int = 14,
     *,
     topic: str = "events",
@@ -49,7 +49,7 @@ def letter(
     headers: tuple[tuple[str, bytes], ...] = (("trace", b"7"),),
     size: int | None = None,
 ) -> DeadLetter:
-    """A letter of a record that is not JSON."""
+    """A dead letter of a record that is not JSON."""
     return DeadLetter(
         partition=Partition(topic, number),
         offset=offset,
@@ -65,7 +65,7 @@ def letter(
 
 
 header_names = st.text(max_size=5) | st.sampled_from([*HEADERS, "streameval.original"])
-letters = st.builds(
+dead_letter_strategy = st.builds(
     DeadLetter,
     partition=st.builds(Partition, st.sampled_from(["events", "a/b.c"]), st.integers(0, 9)),
     offset=st.integers(0, 2**62),
@@ -90,20 +90,20 @@ def destination(
     return dead
 
 
-def deliver(queue: Queue, *letters: DeadLetter) -> None:
-    """Write letters to a destination and close it."""
+def deliver(queue: Queue, *dead_letters: DeadLetter) -> None:
+    """Write dead letters to a destination and close it."""
     with closing(queue):
-        queue.send(letters)
+        queue.send(dead_letters)
         queue.flush()
 
 
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:
-    """Partition and letter of each record of a topic, in the order of the records."""
+    """Partition and dead letter of each record of a topic, in the order of the records."""
     read = [
         (stored.partition, dead_letter_of(stored.key, stored.value, stored.headers))
         for stored in records_in(broker, topic)
     ]
-    numbered = [(number, letter) for number, letter in read if letter is not None]
+    numbered = [(number, dead_letter) for number, dead_letter in read if dead_letter is not None]
     assert len(numbered) == len(read)
     return sorted(numbered, key=lambda pair: pair[1].identity)
 
