@@ -26,6 +26,7 @@ from streameval.events.errors import (
 from streameval.events.spelling import suggestion, unknown_name_problem
 from streameval.exporters.names import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
+from streameval.statistics.user_key import UserKeyError
 
 _REMEDIES = {
     "a catalogue": "add catalog = number of items, or a file of their ids",
@@ -130,8 +131,8 @@ def input_problems(config: Config) -> Iterator[KeyProblem]:
         yield "catalog", f"{config.catalog} has no ids; give one id per line."
     try:
         _ = config.key_of_users
-    except MetricError as error:
-        yield USER_KEY, str(error).removeprefix(f"{USER_KEY}: ")
+    except UserKeyError as error:
+        yield USER_KEY, error.problem
         return
     if unusable := list(_attribute_problems(config)):
         yield from unusable

@@ -47,7 +47,7 @@ def _refusal(value: bytes, failure: Exception) -> Refusal:
         return Refusal("not_utf8", "text that is not UTF-8")
     if isinstance(failure, msgspec.ValidationError):
         problem = str(failure).replace("`", "")
-        is_object = not problem.startswith("Expected")
+        is_object = value.lstrip()[:1] == b"{"
         if value.lstrip()[:1] == b'"' and _is_encoded_twice(value):
             problem += "; the text is a JSON object: the producer encodes it twice"
         return Refusal("number_too_large" if is_object else "not_an_object", problem)

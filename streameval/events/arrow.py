@@ -87,13 +87,20 @@ def with_user_column(table: Any) -> Any:
     return table.rename_columns(["users" if name == "user" else name for name in names])
 
 
-def column_of(table: Any, name: str) -> Any:
-    """The column of this name of a pyarrow table."""
+def column_of(table: Any, name: str, rows: str = "", label: str = "") -> Any:
+    """The column of this name of a pyarrow table.
+
+    `rows`, `label`: what an error calls the rows, instead of "the table", and the column.
+
+    Raises:
+        InvalidEventError: there is no such column, or several.
+    """
     number = table.column_names.count(name)
     if number != 1:
         columns = ", ".join(table.column_names) or "none"
-        detail = f"the table has {number or 'no'} column{'s' * (number > 1)} {name!r}"
-        raise InvalidEventError("missing_field", f"{detail}; its columns: {columns}")
+        subject, whose = (f"{rows} have", "their") if rows else ("the table has", "its")
+        detail = f"{subject} {number or 'no'} column{'s' * (number > 1)} {(label or name)!r}"
+        raise InvalidEventError("missing_field", f"{detail}; {whose} columns: {columns}")
     return table[name]
 
 

@@ -839,13 +839,7 @@ def _rest(table: Any, stay: BoolArray, progress: Any) -> Any:
 
 def _named(table: Any, name: str, where: str) -> Any:
     """A required column of impressions or interactions."""
-    try:
-        return column_of(table, name)
-    except InvalidEventError as error:
-        label = "user" if name == "users" else name
-        detail = error.detail.replace("the table has", f"{where} have").replace(name, label)
-        detail = detail.replace("its columns", "their columns")
-        raise InvalidEventError(error.reason, detail) from None
+    return column_of(table, name, where, "user" if name == "users" else name)
 
 
 def _ids(column: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.events import Id
 from streameval.events.digests import blake2b
-from streameval.events.errors import MetricError
+from streameval.events.errors import MetricError, named_fields
 from streameval.events.secrets import substitute
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.users import HashArray, IdBytes, id_bytes
@@ -27,6 +27,21 @@ _HOW: Final = 'give "${file:PATH}" or "${NAME}" of the environment'
 _MAKE: Final = "make one with `openssl rand -base64 32`"
 
 
+@named_fields
+class UserKeyError(MetricError):
+    """The key of the hash of users cannot be read, or is weak.
+
+    Attributes:
+        problem: what is wrong, and what to do; without the name of the setting.
+    """
+
+    problem: str
+
+
+def _key_error(problem: str) -> UserKeyError:
+    return UserKeyError(f"{NAME}: {problem}", problem=problem)
+
+
 class UserHashKey:
     """A key of the hash of users: a reference to the secret, and its fingerprint.
 
@@ -40,7 +55,7 @@ class UserHashKey:
         environment: values of ${NAME}; None for that of the process.
 
     Raises:
-        MetricError: the text is not a reference, or the key cannot be read, or is weak.
+        UserKeyError: the text is not a reference, or the key cannot be read, or is weak.
 
     Example:
         >>> secret = {"KEY": "i1Vf0pQmS3xWc8ZbR5nUyTgHaJ6kLd2E"}
@@ -63,7 +78,7 @@ class UserHashKey:
             return
         if not isinstance(raw, str) or not _SECRET.fullmatch(text):
             # Not quoted: it may be a key.
-            raise MetricError(f"{NAME}: a key must not be in a configuration or a call; {_HOW}.")
+            raise _key_error(f"a key must not be in a configuration or a call; {_HOW}.")
         self._reference = text
         self.fingerprint, self._words = _read(text, environment)
 
@@ -101,7 +116,7 @@ class UserHashKey:
         hashed as its decimal text.
 
         Raises:
-            MetricError: only the fingerprint is known, or the reference does not resolve here.
+            UserKeyError: only the fingerprint is known, or the reference does not resolve here.
         """
         return _siphash(id_bytes(users), *self._key())
 
@@ -116,14 +131,14 @@ class UserHashKey:
         if self._words is not None:
             return self._words
         if self._reference is None:
-            raise MetricError(
-                f"{NAME}: of the key only its fingerprint {self.fingerprint} is known here, which "
+            raise _key_error(
+                f"of the key only its fingerprint {self.fingerprint} is known here, which "
                 f"is enough to read and merge, not to count users; {_HOW}."
             )
         fingerprint, words = _read(self._reference, None)
         if fingerprint != self.fingerprint:
-            raise MetricError(
-                f"{NAME}: the key at {self._reference} has the fingerprint {fingerprint} on this "
+            raise _key_error(
+                f"the key at {self._reference} has the fingerprint {fingerprint} on this "
                 f"machine, and {self.fingerprint} where counting began; give all machines one key."
             )
         self._words = words
@@ -153,22 +168,18 @@ def _read(
     try:
         text = substitute(reference, os.environ if environment is None else environment)
     except ValueError as error:
-        raise MetricError(f"{NAME}: {error}; {_HOW}.") from None
+        raise _key_error(f"{error}; {_HOW}.") from None
     try:
         key = text.encode()
     except UnicodeEncodeError:
         # The environment may hold any bytes.
-        raise MetricError(f"{NAME}: the key at {reference} is not UTF-8 text; {_MAKE}.") from None
+        raise _key_error(f"the key at {reference} is not UTF-8 text; {_MAKE}.") from None
     if len(key) < FEWEST_BYTES:
         problem = f"has {len(key)} bytes, and {FEWEST_BYTES} are needed" if key else "is empty"
-        raise MetricError(
-            f"{NAME}: the key at {reference} {problem}: it could be guessed; {_MAKE}."
-        )
+        raise _key_error(f"the key at {reference} {problem}: it could be guessed; {_MAKE}.")
     if len({*key}) < _FEWEST_DISTINCT or (key + key).find(key, 1) < len(key):
         problem = "repeats a few characters"
-        raise MetricError(
-            f"{NAME}: the key at {reference} {problem}: it could be guessed; {_MAKE}."
-        )
+        raise _key_error(f"the key at {reference} {problem}: it could be guessed; {_MAKE}.")
     words = np.frombuffer(blake2b(b"streameval: hash of users\0" + key, 16), np.dtype("<u8"))
     fingerprint = blake2b(b"streameval: fingerprint\0" + key, 8).hex()
     return fingerprint, (words[0], words[1])

@@ -154,7 +154,10 @@ def _failure_of_handshake(error: Exception, where: str, protocol: str) -> Connec
         problem = f"the certificate of {where} is not trusted: {error.verify_message.rstrip('.')}"
         remedy = _CERTIFICATE_REMEDIES.get(error.verify_code, _TRUST)
         return ConnectionFailure("certificate", problem, remedy)
-    if isinstance(error, ssl.SSLEOFError | ConnectionError) or "WRONG_VERSION" in str(error):
+    if (
+        isinstance(error, ssl.SSLEOFError | ConnectionError)
+        or getattr(error, "reason", None) == "WRONG_VERSION_NUMBER"
+    ):
         problem = f"{where} does not use TLS, but security_protocol is {protocol}"
         other = protocol.replace("SSL", "PLAINTEXT")
         remedy = f'give the port with TLS, or set security_protocol = "{other}"'
