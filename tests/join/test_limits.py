@@ -152,7 +152,7 @@ class Driven:
             config=SimpleNamespace(attribution=options),
             ingest=SimpleNamespace(partitions={SHOWN: state}, end=lambda _: None),
             source=self,
-            owner=SimpleNamespace(saved=lambda *_: self.saved, checkpoint_soon=lambda: None),
+            checkpointer=SimpleNamespace(saved=lambda *_: self.saved, checkpoint_soon=lambda: None),
         )
         clock = ProcessClock(wall=lambda: 1_000.0 + self.now, monotonic=lambda: self.now)
         driver = JoinDriver(parts, clock)
