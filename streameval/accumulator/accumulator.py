@@ -66,7 +66,7 @@ _CHECKED = 16
 
 
 class _Settings(NamedTuple):
-    """What an accumulator was made with, checked once: a catalogue may be large."""
+    """Settings of an accumulator, checked once: a catalogue may be large."""
 
     metrics: tuple[Metric, ...]
     context: Context
@@ -193,7 +193,7 @@ class Accumulator:
 
     @property
     def resets(self) -> int:
-        """How often `reset` was called."""
+        """Number of calls of `reset`."""
         with self.lock:
             return self._counts.resets
 

@@ -37,7 +37,7 @@ _ROUNDING: Final = 1e-9
 def cell_advice(
     table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
 ) -> list[DataQualityWarning | None]:
-    """For each cell, a warning if its lists or their values look wrong; otherwise None.
+    """A warning for each cell whose lists or values look wrong; None for the others.
 
     `metrics`: those read from the table. `before`: lists counted before some statistic began.
     """
@@ -66,7 +66,7 @@ def fewest_lists(metrics: Iterable[Metric], context: Context) -> int:
 
 
 def _has_range(metric: Metric) -> bool:
-    """Whether a metric may leave the range that it declares: a user's own, or a convention.
+    """True if a metric may leave the range that it declares: a user's own, or a convention.
 
     The plain metrics of the catalogue keep theirs by law.
     """

@@ -113,7 +113,7 @@ class CountedBatch:
         return None if part.positions is None else explicit_ranks_within(options, part)
 
     def results(self, metric: Metric) -> Sequence[Any]:
-        """What the formula of a metric of events gave for each event."""
+        """The result of the formula of a metric of events for each event."""
         return self._results[metric.per_list]
 
     @cached_property
@@ -137,7 +137,7 @@ class CountedBatch:
         return msgspec.structs.replace(part, users=pseudonyms)
 
     def terms(self, summed: Sequence[SummedMetric]) -> list[Terms]:
-        """What the lists add to the sums of metrics."""
+        """The contributions of the lists to the sums of metrics."""
         return [term for of_metric in summed for term in self._terms_of(of_metric)]
 
     def _terms_of(self, summed: SummedMetric) -> Sequence[Terms]:

@@ -293,7 +293,7 @@ class EventChecks:
         return many >= fewest and few >= _NEARLY_ALL * many
 
     def _are_cut_lists(self) -> bool:
-        """Whether all lists were cut at one length, and users chose more: usual offline."""
+        """True if all lists were cut at one length, and users chose more: usual offline."""
         ((length, same),) = self._recommended.most_common(1)
         ((_, alike),) = self._acted.most_common(1)
         enough = _NEARLY_ALL * self._counts["engaged"]

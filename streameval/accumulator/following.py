@@ -133,7 +133,7 @@ _Key: TypeAlias = tuple[int, int, int]
 
 
 class _Outcome:
-    """What all events with the same hits, lengths and gains do to the counts.
+    """The changes of counts by each event with the same hits, lengths and gains.
 
     Attributes:
         kind: 2 * (it has items) + (it has interactions).
@@ -255,7 +255,7 @@ class _Outcomes:
 
 
 class _Contributions(NamedTuple):
-    """What a formula of hits adds up: a contribution of each row."""
+    """The terms of a formula of hits: a contribution of each row."""
 
     values: Any
 
@@ -512,7 +512,7 @@ class _EventMean(NamedTuple):
         return reading if note is None else msgspec.structs.replace(reading, note=note)
 
     def sums(self) -> list[_Sum]:
-        """What its reading reads."""
+        """The sums that its reading reads."""
         own = [self.values, self.below, self.overlap]
         companions = [mean.sums() for mean in self.clipped]
         return [*filter(None, own), *chain.from_iterable(companions)]

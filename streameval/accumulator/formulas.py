@@ -163,7 +163,7 @@ def _wrong_value(metric: Metric, found: object, expected: str) -> OwnMetricError
 
 
 def is_own(metric: Metric) -> bool:
-    """Whether a user wrote the metric, so that it may raise anything."""
+    """True if a user wrote the metric, so that it may raise anything."""
     return not metric.definition.function.__module__.startswith("streameval.")
 
 
@@ -342,7 +342,7 @@ def of_events(
 
 
 def sums_of_lists(metric: Metric, lists: Lists, context: Context) -> tuple[FloatArray, IntArray]:
-    """What each list adds to the sums of a metric: numerators and denominators, (lists,) each."""
+    """Contributions of each list to the sums of a metric: numerators and denominators, (lists,)."""
     if metric.definition.per == "item":
         counts = np.where(lists.kind & POSITIONED, 0, items_recommended(metric, lists.items))
         return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
@@ -358,5 +358,5 @@ def sums_of_lists(metric: Metric, lists: Lists, context: Context) -> tuple[Float
 
 
 def items_at(metric: Metric, ranks: IntArray) -> IntArray:
-    """Whether each item at an explicit position is in the mean."""
+    """True for each item at an explicit position that is in the mean."""
     return items_recommended(metric, lambda k: up_to(ranks, k).astype(np.int64))

@@ -148,7 +148,7 @@ def refuse_unshown(events: Batch | Event, plan: Plan) -> None:
 
 
 def _is_plain(kind: IdKind | None, recommendations: Any, interactions: Any) -> bool:
-    """Whether a list and its interactions without gains are as statistics take them, unchanged."""
+    """True if a list and its interactions without gains are as statistics take them, unchanged."""
     if (
         kind is None
         or type(recommendations) not in _LISTS

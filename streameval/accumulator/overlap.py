@@ -32,7 +32,7 @@ Side = Literal["below", "above", "between", "wide", "unknown"]
 def side_of_reference(
     sums: GroupSums, intervals: Intervals, reference: Reference, kind: Method = "anytime"
 ) -> Side:
-    """On which side of a reference the interval of a mean is; "between" if it covers it.
+    """The side of a reference on which the interval of a mean is; "between" if it covers it.
 
     A value that is the same for all users has no interval, and needs none. "wide" if it
     covers the reference and reaches further than evidence may; "unknown" for too few users.
@@ -85,7 +85,7 @@ class Overlap(NamedTuple):
 
     @property
     def clipped(self) -> list[Reading]:
-        """What a clip takes, as `clip_note` says it; empty without a clip."""
+        """The loss by a clip, as `clip_note` says it; empty without a clip."""
         return [*filter(None, (self.clipped_weight, self.clipped_lists))]
 
     @property
@@ -175,7 +175,7 @@ def lacking(overlap: Overlap) -> str | None:
 
 
 def unseen_note(overlap: Overlap) -> str | None:
-    """What the bounds allow for, in a sentence; None if for nothing."""
+    """The choices that the bounds allow for, in a sentence; None without any."""
     if not overlap.unseen:
         return None
     return (
@@ -204,12 +204,12 @@ def bias_reason(share: float) -> str:
 
 
 def biases(table: Table, cells: IntArray) -> list[str | None]:
-    """For each of these cells, what is biased about it, in a sentence; None if nothing is."""
+    """The bias of each of these cells, in a sentence; None without one."""
     return list(map(bias_of, _overlaps(table, cells))) or [None] * cells.size
 
 
 def bias_of(*overlaps: Summed) -> str | None:
-    """What is biased about lists with these overlaps, in a sentence; None if all were shown."""
+    """The bias of lists with these overlaps, in a sentence; None if all were shown."""
     share = _share(overlaps)
     return None if share is None else bias_reason(share)
 
@@ -220,7 +220,7 @@ def overlap_together(table: Table, cells: IntArray) -> float | None:
 
 
 def bias_together(table: Table, cells: IntArray) -> str | None:
-    """What is biased about all of these cells together, in a sentence; None if nothing is."""
+    """The bias of all of these cells together, in a sentence; None without one."""
     return bias_of(*_overlaps(table, cells))
 
 
@@ -245,7 +245,7 @@ def clause_of(reason: str) -> str:
 
 
 def clip_note(clipped: Sequence[Reading]) -> str | None:
-    """What a clip takes away, in a sentence; None without a clip: see `Overlap`."""
+    """The loss by a clip, in a sentence; None without a clip: see `Overlap`."""
     if not clipped or not clipped[0].defined:
         return None
     mean, share = clipped

@@ -40,7 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Plan(limits=self.limits, specs=tuple(spec for spec in scoped if spec is not None))
 
     def within(self, other: Plan) -> bool:
-        """Whether `other` keeps the same statistics, and as much or more by user."""
+        """True if `other` keeps the same statistics, and as much or more by user."""
         if self is other:
             return True
         ours, theirs = self.by_slot, other.by_slot
@@ -83,7 +83,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def search(self) -> Search:
-        """How whole lists are searched for the hits that the statistics read."""
+        """The search of whole lists for the hits that the statistics read."""
         return self.searches[""]
 
     @cached_property
@@ -94,12 +94,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def reads_lists(self) -> bool:
-        """Whether a statistic reads more of a list than its hits and its first items."""
+        """True if a statistic reads more of a list than its hits and its first items."""
         return any(spec.reads_lists for spec in self.specs)
 
     @cached_property
     def reads_users(self) -> bool:
-        """Whether a statistic reads the users of lists."""
+        """True if a statistic reads the users of lists."""
         return any(spec.reads_users for spec in self.specs)
 
     @cached_property

@@ -34,7 +34,7 @@ class IntervalMethod(NamedTuple):
 def interval_method(
     intervals: Intervals | None, kind: IntervalKind = "anytime", precision: float | None = None
 ) -> IntervalMethod | None:
-    """How intervals are computed; None if none are configured.
+    """The computation of intervals; None if none are configured.
 
     Args:
         intervals: the settings.

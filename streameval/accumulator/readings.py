@@ -71,7 +71,7 @@ def readings_of(
 def overlaps(
     metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None
 ) -> list[Overlap]:
-    """For each of these cells, what shows whether an estimate can be trusted; empty if nothing."""
+    """Checks of an estimate for each of these cells; empty for other metrics."""
     checks = checks_of(metric)
     if not checks:
         return []

@@ -187,7 +187,7 @@ class Table:
         self.version = next_version()
 
     def event_values(self, batch: Batch) -> EventValues:
-        """For each event, the value of each metric of events; raises what a formula raises."""
+        """The value of each metric of events for each event; raises what a formula raises."""
         return [self.values_of(event) for event in batch.events()] if self._formulas else []
 
     def values_of(self, event: Event) -> Sequence[float | Sequence[float] | None]:
@@ -222,12 +222,12 @@ class Table:
 
     @cached_property
     def reads_lists(self) -> bool:
-        """Whether a statistic reads lists, which wait with the events."""
+        """True if a statistic reads lists, which wait with the events."""
         return self.plan.reads_lists
 
     @cached_property
     def search(self) -> Search:
-        """How lists are searched for the hits that the statistics read."""
+        """The search of lists for the hits that the statistics read."""
         return self.plan.search
 
     @property
@@ -241,7 +241,7 @@ class Table:
 
     @property
     def reduced(self) -> bool:
-        """Whether any cell was thinned or binned, so that it cannot be subtracted."""
+        """True if any cell was thinned or binned, so that it cannot be subtracted."""
         self.flush()
         return any(statistic.reduced for statistic in self.statistics.values())
 

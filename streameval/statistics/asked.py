@@ -14,7 +14,7 @@ from streameval.statistics.vocabulary import Items
 
 
 class Asking(Protocol):
-    """What options read of a metric."""
+    """A metric, as options read it."""
 
     @property
     def reads(self) -> str:
@@ -81,7 +81,7 @@ class CellOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_users(self) -> bool:
-        """Whether it keeps ids of users."""
+        """True if it keeps ids of users."""
         return False
 
     def make(self, items: Items, attributes: Mapping[str, Any]) -> Statistic:

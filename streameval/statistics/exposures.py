@@ -183,7 +183,7 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def estimated(self) -> bool:
-        """Whether there were more than `max_items` items, so that counts are estimates."""
+        """True if there were more than `max_items` items, so that counts are estimates."""
         return self.share < 1.0
 
     @property
@@ -243,12 +243,12 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return min(sampled / self.share, most), low, min(high, most)
 
     def meets(self, items: frozenset[Id]) -> bool:
-        """Whether any item shown belongs to `items`; the first ones nearly always decide."""
+        """True if any item shown belongs to `items`; the first ones nearly always decide."""
         parts = (self.codes[:_FIRST], self.codes[_FIRST:])
         return not all(items.isdisjoint(self.items.named(part)) for part in parts)
 
     def counts(self, among: frozenset[Id] | None = None) -> list[int]:
-        """How often each sampled item, or each in `among`, was shown; ascending."""
+        """Exposures of each sampled item, or of each in `among`; ascending."""
         counts = self.shown
         if among is not None:
             is_member = (item in among for item in self.items.named(self.codes))

@@ -58,7 +58,7 @@ class GroupsOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[str, ...] = ()
 
     def within(self, other: GroupsOptions) -> bool:
-        """Whether the sums of `other` can be merged into sums with these options.
+        """True if the sums of `other` can be merged into sums with these options.
 
         Groups are the lower bits of a hash, so many groups can be merged into fewer.
         """
@@ -157,7 +157,7 @@ class Groups(Statistic):
 
     @property
     def reduced(self) -> bool:
-        """Whether any cell may have merged its oldest days, so that it cannot be subtracted."""
+        """True if any cell may have merged its oldest days, so that it cannot be subtracted."""
         return any(days.size >= MOST_DAYS for _, days in self._days())
 
     def of(self, metric: str, cells: IntArray) -> list[GroupSums]:
@@ -217,7 +217,7 @@ class Groups(Statistic):
         return days, parts
 
     def _cached(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What was read of this version of the relations."""
+        """A value that depends on the relations alone, read once for each version of them."""
         if self._read[0] != (version := self.version):
             self._read = version, {}
         if key not in self._read[1]:
@@ -243,7 +243,7 @@ class Groups(Statistic):
         return GroupSums(days, numerators, counts).rows(some)
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """For each of these cells, the number of lists, and of lists without a user."""
+        """The number of lists of each of these cells, and of those without a user."""
         self.reduce()
         return lists_with_users(self.relations["lists"], cells)
 

@@ -65,18 +65,18 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_gains(self) -> bool:
-        """Whether an interaction without a gain, which counts 1, is below `min_gain`."""
+        """True if an interaction without a gain, which counts 1, is below `min_gain`."""
         return self.min_gain > 1
 
     @property
     def reads_hits_only(self) -> bool:
-        """Whether lists follow from their hits at the first or at each place, not their ids."""
+        """True if lists follow from their hits at the first or at each place, not their ids."""
         plain = self.repeats in {"first", "every"} and self.counting != "joined"
         return plain and self.ids == "any" and not self.type
 
     @property
     def search(self) -> Search:
-        """How lists are searched for hits."""
+        """The search of lists for hits."""
         joined = self.counting == "joined"
         whole = joined or self.repeats.startswith("compact")
         return Search(WHOLE if whole else self.last, every=joined or self.repeats == "every")
@@ -124,7 +124,7 @@ class Lists(HitsView):
 
     @property
     def is_graded(self) -> bool:
-        """Whether the interactions have gains other than 1."""
+        """True if the interactions have gains other than 1."""
         return self.gains is not None
 
     @cached_property

@@ -18,7 +18,7 @@ from streameval.statistics.kernel import WHOLE, match, match_codes
 
 
 class Search(NamedTuple):
-    """How lists are searched for hits.
+    """A search of lists for hits.
 
     Attributes:
         depth: ranks that are searched.

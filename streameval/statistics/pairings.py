@@ -104,7 +104,7 @@ class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def estimated(self) -> bool:
-        """Whether only a sample of the items was kept, so that the mean cosine is an estimate."""
+        """True if only a sample of the items was kept, so that the mean cosine is an estimate."""
         return self.share < 1.0
 
     @property

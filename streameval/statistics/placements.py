@@ -162,7 +162,7 @@ class Placements(msgspec.Struct, frozen=True, eq=False):
     interacted: RelationColumns
 
     def exposure(self, kind: str, k: int | None, discount: Discount = "log2") -> float:
-        """What the ranks at which items of a kind were shown are worth together."""
+        """The total weight of the ranks at which items of a kind were shown."""
         ranks, shown, _ = self._up_to(kind, k)
         if discount == "none":
             return float(shown.sum())
@@ -170,7 +170,7 @@ class Placements(msgspec.Struct, frozen=True, eq=False):
         return math.fsum(times / math.log2(rank + 1) for rank, times in pairs)
 
     def shown(self, kind: str, k: int | None) -> int:
-        """How often items of a kind were shown up to rank k."""
+        """Number of times that items of a kind were shown up to rank k."""
         return int(self._up_to(kind, k)[1].sum())
 
     def hits(self, kind: str, k: int | None) -> int:

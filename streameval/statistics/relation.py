@@ -188,7 +188,7 @@ class Relation:
         return self.like([column[rows] for column in self.columns])
 
     def split(self, bits: int) -> Iterator[tuple[int, Relation]]:
-        """For each value of the upper bits of cells, its rows with the lower bits as the cell."""
+        """The rows of each value of the upper bits of cells, with the lower bits as the cell."""
         columns = self.columns
         if not columns[0].size:
             return

@@ -50,7 +50,7 @@ class HashSample(CellCap):
         self._adds_only_sampled = adds_only_sampled
 
     def keeps(self, cells: IntArray, codes: IntArray) -> BoolArray:
-        """Whether the hash of each code is below the threshold of its cell; both of shape (n,)."""
+        """True for each code whose hash is below the threshold of its cell; both of shape (n,)."""
         if not self.marks.size:
             return np.ones(codes.size, np.bool_)
         return np.asarray(self.unit_hashes(codes) < np.ldexp(1.0, -self.marks.value(cells)))
@@ -129,7 +129,7 @@ def _expected_count(kept: int, outside: float, inside: float, width: float) -> f
 
 
 def halvings_for(halvings: int, hashes: FloatArray, most: int) -> int:
-    """How often a threshold must be halved so that at most `most` hashes are below it.
+    """Number of halvings of a threshold until at most `most` hashes are below it.
 
     `halvings`: halvings so far. `hashes`: one per row, scaled to [0, 1).
 

@@ -57,12 +57,12 @@ class CellCap:
 
     @property
     def reduced(self) -> bool:
-        """Whether any cell is reduced."""
+        """True if any cell is reduced."""
         return self.marks.size > 0
 
     @property
     def fits(self) -> bool:
-        """Whether no cell can be too large; if not, count the rows of each."""
+        """True if no cell can be too large; if not, count the rows of each."""
         relation, marks = self.rows, self.marks
         if relation.size <= self._most and not marks.size:
             return True
@@ -165,12 +165,12 @@ class Statistic:
 
     @property
     def reduced(self) -> bool:
-        """Whether any cell was thinned or binned, so that it is no longer a plain sum."""
+        """True if any cell was thinned or binned, so that it is no longer a plain sum."""
         return self.cap is not None and self.cap.reduced
 
     @property
     def is_additive(self) -> bool:
-        """Whether merging it only adds rows."""
+        """True if merging it only adds rows."""
         return not self.reduced and (self.cap is None or self.cap.additive)
 
     def rename(self, names: Mapping[int, int]) -> None:

@@ -47,7 +47,7 @@ def add_sums(sums: Relation, keys: Sequence[IntArray], counts: Sequence[IntArray
 
 
 def lists_with_users(lists: Relation, cells: IntArray) -> tuple[IntArray, IntArray]:
-    """For each of these cells, the number of lists, and of lists without a user.
+    """The number of lists of each of these cells, and of those without a user.
 
     `lists`: a relation whose last key is 1 for lists without a user.
     """

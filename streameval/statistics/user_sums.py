@@ -136,7 +136,7 @@ class UserSums(Statistic):
 
     @property
     def is_pre_period(self) -> bool:
-        """Whether they are of the days before an experiment, which no variant divides.
+        """True if they are of the days before an experiment, which no variant divides.
 
         All slices of a family share one cell, and its cap.
         """
@@ -231,6 +231,6 @@ class UserSums(Statistic):
         return UserTotals(users, numerators, denominators, share)
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """For each of these cells, the number of lists, and of lists without a user."""
+        """The number of lists of each of these cells, and of those without a user."""
         self.reduce()
         return lists_with_users(self.relations["lists"], cells)

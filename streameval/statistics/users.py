@@ -231,7 +231,7 @@ class Users(Statistic):
 
     @property
     def reduced(self) -> bool:
-        """Whether there is any user, because a set cannot be subtracted."""
+        """True if there is any user, because a set cannot be subtracted."""
         return self.relations["users"].size > 0
 
     def add(self, cells: IntArray, hashes: HashArray, days: IntArray) -> None:

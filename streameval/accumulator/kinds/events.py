@@ -100,7 +100,7 @@ def event_values_name(metric: Metric) -> str:
 
 
 def is_overlap(metric: Metric) -> bool:
-    """Whether a metric has a value for lists that were not shown only."""
+    """True if a metric has a value for lists that were not shown only."""
     # A pickled definition is a copy; its function is not.
     return metric.definition.function is parse("overlap").definition.function
 

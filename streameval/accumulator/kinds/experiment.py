@@ -71,7 +71,7 @@ class PrePeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentNeed(msgspec.Struct, frozen=True):
-    """What an experiment keeps besides the statistics of its metrics: a `Need`.
+    """Statistics of an experiment besides those of its metrics: a `Need`.
 
     Each variant has more users, and the sums of all their clicks and lists; with a period, what
     each of them did before the experiment, and on a ramp in it.

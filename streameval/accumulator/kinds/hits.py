@@ -217,7 +217,7 @@ def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
 
 
 def reads_ids(options: HitsOptions) -> bool:
-    """Whether the ids of lists are read, and not their hits alone."""
+    """True if the ids of lists are read, and not their hits alone."""
     compact = options.repeats.startswith("compact")
     return bool(options.type or options.among or compact) or options.ids != "any"
 

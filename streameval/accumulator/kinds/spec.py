@@ -94,17 +94,17 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reads_lists(self) -> bool:
-        """Whether it reads more of a list than its hits and its first items."""
+        """True if it reads more of a list than its hits and its first items."""
         return False
 
     @property
     def reads_users(self) -> bool:
-        """Whether it reads the users of lists."""
+        """True if it reads the users of lists."""
         return bool(self.summed)
 
     @property
     def keeps_days(self) -> bool:
-        """Whether it keeps event days, which differ between time zones."""
+        """True if it keeps event days, which differ between time zones."""
         return False
 
     @property
@@ -121,7 +121,7 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
     def within(self, other: Any) -> bool:
-        """Whether it merges with the statistic in another plan, which may keep more."""
+        """True if it merges with the statistic in another plan, which may keep more."""
         return bool(self == other)
 
     def inputs(self, context: Context) -> InputIdentities:
@@ -141,7 +141,7 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
         return of_sums | ({TIME_ZONE: context.time_zone} if has_zone else {})
 
     def unlike(self, inputs: InputIdentities, saved: InputIdentities) -> frozenset[str]:
-        """What of a saved statistic was counted with other inputs: its name, or texts of metrics.
+        """Parts of a saved statistic with other inputs: its name, or texts of metrics.
 
         Sums may be saved of other metrics.
         """

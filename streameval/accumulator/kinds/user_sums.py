@@ -185,12 +185,12 @@ def user_sums_of(metric: Metric, table: CountedTable) -> UserSums:
 
 
 def has_user_sums(metric: Metric, table: CountedTable) -> bool:
-    """Whether the values of a metric can be compared by user, as in a gap."""
+    """True if the values of a metric can be compared by user, as in a gap."""
     if metric.is_per_user:
         return groups_spec(table) is not None and metric.has_interval
     return ungrouped(metric, table) is None
 
 
 def has_user_means(metric: Metric, table: CountedTable) -> bool:
-    """Whether a metric is a mean over users that can be compared."""
+    """True if a metric is a mean over users that can be compared."""
     return metric.is_per_user and has_user_sums(metric, table)

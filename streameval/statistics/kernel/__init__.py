@@ -24,7 +24,7 @@ _COMPILED = "streameval.statistics.kernel._match"
 
 
 def _can_be_used() -> bool:
-    """Whether the compiled kernel is here, and made from the source of this version."""
+    """True if the compiled kernel is here, and made from the source of this version."""
     try:
         compiled = import_module(_COMPILED)
     except ImportError:
