@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -159,7 +159,7 @@ def _odd() -> dict[str, Any]:
 
 
 _SEEDS = range(4 if thorough() else 1)
-_TEXTS = 200 if thorough() else 40
+_TEXTS = 200 if thorough() else 25
 """Texts in one accumulator."""
 
 
@@ -364,7 +364,7 @@ def test_a_standing_warning_rarely_reads_the_table() -> None:
 
 
 _NEW_CODE = {"accumulator.py", "counts.py", "following.py", "blocks.py", "table.py"}
-_LINES = 40
+_LINES = 20
 """Lines of which some are drawn in each run of `tests/run`; `tests/nightly` has every one."""
 _EACH = ("ndcg@3", "f1@3", "ctr@3")
 
@@ -408,6 +408,7 @@ def _counted(lists: int) -> Accumulator:
     return accumulator
 
 
+@cache
 def _expected(lists: int) -> list[str]:
     return [repr(_counted(lists).read(text)) for text in _EACH]
 

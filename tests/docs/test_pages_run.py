@@ -25,7 +25,17 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=label)
+_LONG = ("another-policy.md", "public-datasets.md")
+"""Pages whose commands take as long as those of the others together; they run at night."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=label(page), marks=[pytest.mark.nightly] * (page.name in _LONG))
+        for page in PAGES
+    ],
+)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     with PageRunner(tmp_path) as runner:
         assert runner.run(page.read_text(encoding="utf-8")) == ""

@@ -216,6 +216,7 @@ def test_with_a_c_compiler_the_wheel_has_a_kernel_for_every_later_python(
     assert _python(installed, "-c", _WHICH).stdout == "True\n"
 
 
+@pytest.mark.nightly
 def test_without_a_c_compiler_the_wheel_is_pure_and_the_build_says_so_once(source: Path) -> None:
     refused, said = _built(source, CC="false", **{KERNEL_VARIABLE: "required"})
     assert refused is None

@@ -16,7 +16,7 @@ from tests.processes import finished
 ALL = [*mistakes()]
 
 
-@pytest.mark.parametrize("mistake", sampled(ALL, 8), ids=lambda mistake: mistake.what)
+@pytest.mark.parametrize("mistake", sampled(ALL, 24), ids=lambda mistake: mistake.what)
 def test_it_is_noticed_when_there_is(mistake: Mistake) -> None:
     quiet = ("-q", "-x", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile", "unshrunk")
     done = finished(

@@ -33,10 +33,10 @@ QUICK: Mapping[str, Bars] = {
     "every promise": lambda: Simulation(1, 5, System()).bars(),
     "at the edges": lambda: edges.bars(1, 3, sampled(edges.EDGES, 4)),
     "users who come more often": lambda: activity.bars(1, 20),
-    "what needs a check or a note": lambda: doubts.bars(1, 3),
+    "what needs a check or a note": lambda: doubts.bars(1, 1),
     "values adjusted by the past": lambda: adjusted.bars(1, 2, sampled(adjusted.WORLDS, 6)),
     "gaps of rare clicks": lambda: gaps.bars(1, 15),
-    "estimates for another policy": lambda: policies.bars(1, 3),
+    "estimates for another policy": lambda: policies.bars(1, 1),
     "guardrails and late clicks": lambda: deciding.quick_bars(1, 2),
     "interleaving and a split of users": lambda: interleaving.bars(1, 4),
 }
