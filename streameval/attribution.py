@@ -1,6 +1,25 @@
 """Joins of impressions with their interactions, in one process or on any engine."""
 
-from streameval.join import tables as _tables
-from streameval.join.tables import *  # noqa: F403  the address that users import them from
+from streameval.join.tables import (
+    ROW_OUTCOMES,
+    Attribution,
+    Closed,
+    JoinedTables,
+    OpenRows,
+    closed,
+    joined,
+    pieces,
+    sides,
+)
 
-__all__ = _tables.__all__
+__all__ = [
+    "ROW_OUTCOMES",
+    "Attribution",
+    "Closed",
+    "JoinedTables",
+    "OpenRows",
+    "closed",
+    "joined",
+    "pieces",
+    "sides",
+]

@@ -1,6 +1,14 @@
 """Partial results, counted anywhere and merged exactly."""
 
-from streameval.evaluation import partials as _partials
-from streameval.evaluation.partials import *  # noqa: F403  the address that users import them from
+from streameval.evaluation.partials import (
+    Counter,
+    Partial,
+    arrow_table,
+    merged,
+    partials,
+    repacked,
+    stored,
+)
+from streameval.evaluation.slice_counts import Cell
 
-__all__ = _partials.__all__
+__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]

@@ -111,7 +111,7 @@ class _Sum:
     def add_event(self, result: float | Sequence[float] | None) -> None:
         """Add what a formula gave for an event."""
         self.lists += 1
-        if isinstance(result, float):
+        if isinstance(result, (int, float)):
             self.add(result)
         elif result is not None:
             for value in result:

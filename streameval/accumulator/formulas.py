@@ -246,7 +246,7 @@ def formula(metric: Metric, context: Context) -> Formula:
     return value
 
 
-def _of_one(metric: Metric, result: object) -> float | list[float]:
+def _of_one(metric: Metric, result: Any) -> float | list[float]:
     """The value of an event, or the list of its values."""
     expected = "a number, several numbers, or None for an event without a value"
     # Arrays and tensors first, because a tensor of one number looks iterable.

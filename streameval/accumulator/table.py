@@ -97,7 +97,7 @@ class Table:
     ) -> None:
         self.plan = plan
         self.context = context
-        self.ids = ids
+        self.ids: IdKind | None = ids
         self.users: IdKind | None = None
         self.input_digests: Digests = {}
         self.items = Items() if items is None else items

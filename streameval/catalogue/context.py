@@ -170,7 +170,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if kind not in (None, "text", "integer"):
             raise MetricError(f"ids={kind!r}: choose 'text' or 'integer'.")
         items = self.catalog if isinstance(self.catalog, frozenset) else frozenset()
-        kinds = {"ids=": kind, "catalog": ids_of_input("catalog", items)[0]}
+        kinds: dict[str, IdKind | None] = {
+            "ids=": kind,
+            "catalog": ids_of_input("catalog", items)[0],
+        }
         kinds |= {name: table.ids for name, table in self._tables.items() if table is not None}
         id_kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         if len({*id_kinds.values()}) > 1:

@@ -56,7 +56,8 @@ def weights(event: Event, k: int | None, chances: Chances, slots: Slots) -> list
         >>> [weights(event, None, named, slots) for slots in ("item", "cascade", "list")]
         [[0.5, 2.0], [0.5, 1.0], [1.0, 1.0]]
     """
-    latest, how = _LATEST[0], (k, chances, slots)
+    latest = _LATEST[0]
+    how: tuple[int | None, Chances, Slots] = (k, chances, slots)
     if latest is not None and latest[0] is event and latest[1] == how:
         return latest[2]
     values, indices = event.per_item or {}, indices_by_rank(event, k)

@@ -236,7 +236,7 @@ class Checkpointer:
         """Success and failures of checkpoints."""
         return CheckpointHealth(
             last_success=self._scheduler.last_success,
-            failures=dict(self._scheduler.failures),
+            failures={**self._scheduler.failures},
             commit_failures=self._committer.failures,
             skipped=self._skipped,
         )

@@ -21,7 +21,7 @@ class Commit(Protocol):
     """Commits offsets to the consumer group; see `Source.commit`."""
 
     def __call__(
-        self, positions: Mapping[Partition, int], *, wait: bool
+        self, positions: Mapping[Partition, int], /, *, wait: bool
     ) -> str | CommitAnswer | None:
         """Returns the problem, PENDING, or None once the group has accepted them."""
         ...

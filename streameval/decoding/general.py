@@ -27,6 +27,7 @@ from streameval.decoding.values import (
     scores,
 )
 from streameval.events import (
+    Combine,
     Event,
     Id,
     Interaction,
@@ -154,7 +155,8 @@ class InteractionReader:
         self._item = compile_path(fields.interaction_item, "interaction_item")
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
-        self._types, self._how = fields.types, fields.combine
+        self._types = fields.types
+        self._how: Combine = fields.combine
         self._gains = fields.gains or "gains"
 
     def read(self, content: Any, gains: Any = None) -> Engagement:

@@ -12,12 +12,12 @@ import numpy as np
 from msgspec import Meta
 
 from streameval.decoding.columns import Decoded
-from streameval.decoding.fields import MAX_HISTORY, EventFields
+from streameval.decoding.fields import MAX_HISTORY, EventFields, TimeUnit
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.paths import FAILURES, is_top_level
 from streameval.decoding.times import TIME_TYPES, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, label_texts, text_id
-from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch, combine_gains
+from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch, Combine, combine_gains
 from streameval.events.ids import IdKind
 from streameval.events.rules import IGNORED, RESERVED
 from streameval.events.times import outside_range
@@ -48,8 +48,9 @@ class RowDecoder:
         search: Search | None,
         general: BatchDecoder[Decoded],
     ) -> None:
-        self._unit, self._search, self._general = fields.time_unit, search, general
-        self._how = fields.combine
+        self._search, self._general = search, general
+        self._unit: TimeUnit | None = fields.time_unit
+        self._how: Combine = fields.combine
         self._are_text = fields.ids == "string"
         self._kind: IdKind = "text" if self._are_text else "integer"
         self._decode: Callable[[Any], Any] = msgspec.json.Decoder(row).decode
@@ -118,7 +119,7 @@ class RowDecoder:
             histories=self._ids(rows, "history"),
             per_item=per_item if any(per_item) else None,
             users=users if users and any(users) else None,
-            times=times and self._unit and microsecond_column(times, self._unit),
+            times=microsecond_column(times, self._unit) if times and self._unit else None,
             event_ids=event_ids,
         )
         depth, every = (self._search or Search()).of(batch)

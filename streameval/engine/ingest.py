@@ -89,7 +89,7 @@ class IngestCopy(NamedTuple):
 class States(Protocol):
     """Makes the states of partitions."""
 
-    def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> PartitionState:
+    def state(self, offsets: Mapping[Partition, int], counter: EventCounter, /) -> PartitionState:
         """An empty state; `offsets`: of each log that it counts."""
         ...
 
@@ -114,7 +114,7 @@ class Frontend(States, Protocol):
         """The columns of a batch, with the invalid records."""
 
     def apply(
-        self, counter: EventCounter, states: Sequence[Any], batches: Sequence[RecordBatch]
+        self, counter: EventCounter, states: Sequence[Any], batches: Sequence[RecordBatch], /
     ) -> list[Applied]:
         """Decode a group of batches and apply each to its state.
 

@@ -170,7 +170,8 @@ class SideReader:
     """
 
     def __init__(self, role: Role, options: Options, clock: tuple[str, TimeUnit] | None) -> None:
-        self._role, self._options, self._clock = role, options, clock
+        self._role: Role = role
+        self._options, self._clock = options, clock
         self._number = "score" if role == "recommendations" else "rating"
         self._names: Sequence[str] = ()
         self._used: set[Named] = set()

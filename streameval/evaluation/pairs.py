@@ -15,7 +15,7 @@ from streameval.evaluation.arguments import NOTHING_TO_EXCLUDE, InputError, Note
 from streameval.evaluation.coded import are_in, codes_in, merge_coded
 from streameval.evaluation.files import arrow
 from streameval.evaluation.item_rows import PairSide
-from streameval.events import Id
+from streameval.events import Combine, Id
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IdColumn, Ragged
@@ -49,7 +49,8 @@ class Joined:
         fields: EventFields,
     ) -> None:
         self._recommendations, self._truth, self._ties = recommendations, truth, ties
-        self._how, integers = fields.combine, fields.ids == "integer"
+        self._how: Combine = fields.combine
+        integers = fields.ids == "integer"
         self.notes: list[Note] = []
         self.uses_ties = recommendations.values is not None and not recommendations.by_rank
         sides = (recommendations, truth)

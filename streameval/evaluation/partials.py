@@ -61,9 +61,6 @@ from streameval.statistics.intervals import Intervals
 from streameval.statistics.limits import MAX_ITEMS
 from streameval.statistics.user_key import UserHashKey, saved_key
 
-__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
-
-
 _SPLIT_BY: Final = "split by short text, integers or booleans"
 _LONGEST_STATE: Final = 1 << 30
 """Most bytes of the state of a row: more than a table of all items and users takes."""

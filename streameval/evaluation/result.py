@@ -86,7 +86,8 @@ class FileCounts:
     """
 
     def __init__(self, setup: Setup, source: EventSource, counts: _Counts) -> None:
-        self.setup, self.names, self.ids = setup, source.names, source.ids
+        self.setup, self.names = setup, source.names
+        self.ids: IdKind | None = source.ids
         self.labels = tuple(setup.label_names)
         self.used = source.used
         self.intervals = setup.intervals or Intervals()

@@ -697,7 +697,8 @@ class EventsInMemory:
         labels: UserLabels | None = None,
         used: Iterable[Named] = (),
     ) -> None:
-        self.names, self.ids, self.notes, self.used = names, ids, notes, {*used}
+        self.names, self.notes, self.used = names, notes, {*used}
+        self.ids: IdKind | None = ids
         self._spans, self._labels = spans, labels
         self.parts = range(len(spans))
 

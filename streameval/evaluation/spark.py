@@ -12,7 +12,6 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.evaluation.partials import (
-    Cell,
     Inputs,
     ItemInputs,
     arrow_table,
@@ -20,6 +19,7 @@ from streameval.evaluation.partials import (
     partials,
     repacked,
 )
+from streameval.evaluation.slice_counts import Cell
 from streameval.events.columns import Columns
 from streameval.events.errors import InvalidEventError, UsageError
 from streameval.join.tables import Attribution, joined

@@ -181,7 +181,7 @@ def _refusal(problem: str, remedy: str) -> UsageError:
     return UsageError(f"these accumulators cannot be exported: {problem}; {remedy}.")
 
 
-def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
+def _values(key: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
     values = key if isinstance(key, tuple) else (key,)
     if len(values) != len(labels) or not all(isinstance(value, str) for value in values):
         problem = f"the key {key!r} does not match the labels {', '.join(labels) or 'none'}"

@@ -202,8 +202,9 @@ def checked_time_zone(time_zone: object) -> str | None:
     """
     if time_zone is None or time_zone == "UTC":
         return None
-    if isinstance(time_zone, str) and time_zone in (names := _names()):
-        return time_zone
+    names = _names() if isinstance(time_zone, str) else set[str]()
+    if time_zone in names:
+        return str(time_zone)
     problem = f"found {time_zone!r:.80}"
     if not isinstance(time_zone, str):
         problem += "; give a name, like 'Europe/Berlin'."

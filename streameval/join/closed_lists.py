@@ -27,7 +27,8 @@ def closed_events(
         interactions = items.named(items.numbers(interactions))
     typed = [by_type for _, by_type, _ in combined]
     hidden_losses = [hides_loss for _, _, hides_loss in combined]
-    optional, rankers = dict[str, Any](), None
+    optional: dict[str, Any] = {}
+    rankers = None
     if any(lists.optional):
         *columns, rankers = map(_present, zip(*map(unpack, lists.optional), strict=True))
         optional = dict(zip(OPTIONAL, columns, strict=True))

@@ -621,7 +621,7 @@ Optional: TypeAlias = tuple[
 ]
 """The values of a list in these columns."""
 
-NOTHING: Final[Optional] = (None,) * 6
+NOTHING: Final[Optional] = (None, None, None, None, None, None)
 
 
 def pack(lists: Decoded) -> list[bytes]:

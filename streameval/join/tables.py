@@ -48,18 +48,6 @@ from streameval.join.kernel import (
 )
 from streameval.statistics.arrays import BoolArray, IntArray
 
-__all__ = [
-    "ROW_OUTCOMES",
-    "Attribution",
-    "Closed",
-    "JoinedTables",
-    "OpenRows",
-    "closed",
-    "joined",
-    "pieces",
-    "sides",
-]
-
 RowOutcome: TypeAlias = Literal[
     "counted", "duplicate", "late", "orphan", "ignored", "invalid", "open"
 ]

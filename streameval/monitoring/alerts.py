@@ -51,7 +51,7 @@ def _pattern(job: str | None) -> str:
 
 
 def _read_alerts() -> list[Alert]:
-    text = files(__package__).joinpath("alerts.toml").read_text(encoding="utf-8")
+    text = files("streameval.monitoring").joinpath("alerts.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["alert"], list[Alert])
 
 

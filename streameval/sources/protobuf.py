@@ -79,7 +79,7 @@ class _Converters:
     """Converters of messages to JSON values, built once per message type."""
 
     def __init__(self, unit: TimeUnit) -> None:
-        self._unit = unit
+        self._unit: TimeUnit = unit
         self._converters: dict[str, Read] = {}
 
     def of_message(self, descriptor: Descriptor) -> Read:

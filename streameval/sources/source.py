@@ -93,14 +93,14 @@ class Source(Protocol):
         """The current progress, ends and problem; takes no time."""
         ...
 
-    def open(self, owner: PartitionOwner) -> None:
+    def open(self, owner: PartitionOwner, /) -> None:
         """Start; `poll` then assigns partitions to the owner, delivers records, and revokes.
 
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
         """
 
-    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+    def poll(self, seconds: float, /) -> Sequence[RecordBatch]:
         """Available records, at most one batch per partition; waits up to `seconds` for the first.
 
         The result is empty if nothing arrives in time. A temporary problem (an unreachable broker)
@@ -111,14 +111,14 @@ class Source(Protocol):
         """
         ...
 
-    def pause(self, partitions: Collection[Partition]) -> None:
+    def pause(self, partitions: Collection[Partition], /) -> None:
         """Pause exactly these partitions until the next call.
 
         Records already requested may still arrive. Sources that cannot pause ignore the call.
         """
 
     def commit(
-        self, positions: Mapping[Partition, int], *, wait: bool = True
+        self, positions: Mapping[Partition, int], /, *, wait: bool = True
     ) -> str | CommitAnswer | None:
         """Commit the counted positions; returns the problem in one sentence, or None once accepted.
 

@@ -84,7 +84,7 @@ class CellOptions(msgspec.Struct, frozen=True, kw_only=True):
         """True if it keeps ids of users."""
         return False
 
-    def make(self, items: Items, attributes: Mapping[str, Any]) -> Statistic:
+    def make(self, items: Items, attributes: Mapping[str, Any], /) -> Statistic:
         """An empty statistic; `attributes`: name -> an attribute of items."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
@@ -216,7 +216,7 @@ class Users(Statistic):
         [(7, 9), (8, 8)]
     """
 
-    shapes: ClassVar[dict[str, Shape]] = {
+    shapes: ClassVar[Mapping[str, Shape]] = {
         "users": Shape(keys=2, counts=2, combine=np.maximum),
         "halvings": HALVINGS,
     }

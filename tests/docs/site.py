@@ -70,9 +70,6 @@ def _all_of(tree: ast.Module) -> list[str]:
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
     )
-    if isinstance(value, ast.Attribute):
-        (door,) = (n for n in tree.body if isinstance(n, ast.ImportFrom) and n.names[0].name == "*")
-        return _all_of(_tree_of(door.module or ""))
     return [*ast.literal_eval(value)]
 
 

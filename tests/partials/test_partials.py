@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals, compare
 from streameval.evaluation.partials import (
-    Cell,
     Partial,
     arrow_table,
     backfill,
@@ -30,6 +29,7 @@ from streameval.evaluation.partials import (
     repacked,
     stored,
 )
+from streameval.evaluation.slice_counts import Cell
 from streameval.evaluation.spark import evaluate
 from streameval.events.errors import (
     DamagedStateError,

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 from streameval import Intervals
 from streameval.catalogue.items import Popularity
 from streameval.evaluation import spark as spark_module
-from streameval.evaluation.partials import Cell, merged, partials
+from streameval.evaluation.partials import merged, partials
+from streameval.evaluation.slice_counts import Cell
 from streameval.evaluation.spark import evaluate
 from streameval.events.errors import InvalidEventError, MetricError, UsageError
 from streameval.join.tables import joined

@@ -319,7 +319,7 @@ def activity_of(clicks: GroupSums, lists: GroupSums) -> Activity:
     # Either may be counted only since the experiment was configured.
     since_click = lists.days >= clicks.days.min(initial=NEVER)
     days, counts = lists.days[since_click], lists.denominators[since_click]
-    numerators, items = np.zeros((2, *counts.shape))
+    numerators, items = np.zeros(counts.shape), np.zeros(counts.shape)
     clicked, shared = np.isin(days, clicks.days), np.isin(clicks.days, days)
     numerators[clicked], items[clicked] = clicks.numerators[shared], clicks.denominators[shared]
     return Activity(GroupSums(days, numerators, counts), items)

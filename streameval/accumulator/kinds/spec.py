@@ -161,7 +161,7 @@ class StatisticSpec(msgspec.Struct, frozen=True, kw_only=True):
         """
         return frozenset([self.name]) if saved is None else unlike & {self.name}
 
-    def make(self, items: Items, context: Context) -> Statistic:
+    def make(self, items: Items, context: Context, /) -> Statistic:
         """An empty statistic."""
         raise NotImplementedError
 

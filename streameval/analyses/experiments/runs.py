@@ -108,11 +108,12 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def __getitem__(self, key: str | tuple[str, str] | tuple[str, str, str | None]) -> Compared:
         if not isinstance(key, str):
-            row = self._rows.get(ComparisonKey(*key))
-            if row is None:
-                named, available = ComparisonKey(*key), "; ".join(map(str, self._rows))
+            metric, variant, *segment = key
+            named = ComparisonKey(metric, variant, *segment)
+            if named not in self._rows:
+                available = "; ".join(map(str, self._rows))
                 raise KeyError(f"{named}: not compared; there is {available}")
-            return row
+            return self._rows[named]
         keys = [
             comparison
             for comparison in self

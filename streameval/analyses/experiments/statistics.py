@@ -402,7 +402,8 @@ class _Comparisons:
     ) -> None:
         self._experiment, self._arms, self._treated = experiment, arms, treated
         self._look = look
-        self._intervals, self._method = intervals, method
+        self._intervals = intervals
+        self._method: Method = method
         self.primary = [metric for metric in judged if metric.text in experiment.primary]
         self._primaries = max(len(self.primary) * (len(arms) - 1), 1)
         self._guardrails = max(len(experiment.guardrails) * (len(arms) - 1), 1)

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -106,7 +106,7 @@ def safe(html: str) -> str:
     return _Html(html)
 
 
-def _value(value: object) -> str:
+def _value(value: Any) -> str:
     return safe(value.__html__() if hasattr(value, "__html__") else in_text(str(value)))
 
 

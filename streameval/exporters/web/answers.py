@@ -124,7 +124,7 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
 
 def _reading(snapshot: Snapshot, entry: Series, difference: float | None) -> ReadingAnswer:
     reading = entry.reading
-    evidence = {"problem": None} | msgspec.structs.asdict(reading)
+    evidence: dict[str, Any] = {"problem": None} | msgspec.structs.asdict(reading)
     evidence["value"] = reading.value if reading.defined else None
     return ReadingAnswer(
         **evidence,
