@@ -47,7 +47,7 @@ from streameval.events import Id
 from streameval.events.analysis_registry import registered
 from streameval.events.errors import MetricError, SourceError
 from streameval.events.previews import hide_previews
-from streameval.events.problems import REMOVED, check_types
+from streameval.events.problems import check_types
 from streameval.events.saved_states import damage_as_error
 from streameval.inference.days import TimeZoneError, checked_time_zone
 from streameval.join.attribution import AttributionOptions
@@ -497,14 +497,7 @@ def from_schema(saved: Mapping[str, Any]) -> Config:
         DamagedStateError: `saved` is not the output of `schema`.
     """
     absent = absent_metrics(saved)
-    # An earlier release may have saved keys that are constants now.
-    counted: dict[str, Any] = {
-        table: {key: value for key, value in content.items() if f"{table}.{key}" not in REMOVED}
-        if isinstance(content, dict)
-        else content
-        for table, content in saved.items()
-        if table not in _LEFT_OUT
-    }
+    counted = {name: value for name, value in saved.items() if name not in _LEFT_OUT}
     tables = {
         name: _without(counted[name], absent) for name in _naming_metrics() if name in counted
     }

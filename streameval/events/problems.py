@@ -41,23 +41,6 @@ _EXAMPLES: Final = {
 }
 
 
-REMOVED: Final = {
-    "event.max_history": "0.3.0: a history has at most 10,000 items",
-    "event.max_id_bytes": "0.3.0: an id has at most 1,024 bytes",
-    "event.max_label_bytes": "0.3.0: a label has at most 256 bytes",
-    "changes.weeks": "0.3.0: a day is compared with the same weekday of four weeks",
-    "source.stall_timeout": "0.3.0: a client without progress is restarted after 60 s",
-    "state.events": "0.3.0: checkpoints are written every `interval`",
-    "web.health_without_auth": "0.3.0: health checks need no password, and say the status only",
-    "dead_letters.on_too_large": "0.3.0: a letter that is too large for its topic is truncated",
-    "state.group": "0.3.0: a folder that a group may write, with the setgid bit, is shared by it",
-    ".log_level": "0.3.0: it is `level` under [log]",
-    "dead_letters.path": "0.3.0: dead letters are kept in a topic; those of other sources are "
-    "counted, and examples logged",
-}
-"""Key -> the release without it, and what holds instead."""
-
-
 class Problem(NamedTuple):
     """What is wrong with a key, and what to do; the key is a path like "source.topics[0]"."""
 
@@ -134,20 +117,19 @@ def _without_checks(struct: Struct) -> Struct:
     return msgspec.defstruct(struct.__name__, fields)
 
 
-class _Search:
+class _Search(NamedTuple):
     """Looks for the problems of one file.
 
     `tables`: every table of the file and its Struct, to tell where an unknown key belongs.
     """
 
-    def __init__(self, tables: Mapping[str, Struct], strict: bool) -> None:  # noqa: FBT001  as of `problems`
-        self._tables = tables
-        self._strict = strict
+    tables: Mapping[str, Struct]
+    strict: bool
 
     def in_value(self, hint: Any, value: object, key: str) -> Iterator[Problem]:
-        """The problems of a value that should have the type `hint`."""
+        """The problems of a value that should have the type `hint`, or of the values in it."""
         try:
-            msgspec.convert(value, hint, strict=self._strict)
+            msgspec.convert(value, hint, strict=self.strict)
         except msgspec.ValidationError as error:
             inner = list(self._inside(hint, value, key))
             option = error.__cause__
@@ -160,13 +142,14 @@ class _Search:
         if isinstance(value, Mapping):
             if structs := [kind for kind in _members(hint) if _is_struct(kind)]:
                 yield from self._in_table(structs, value, key)
-            for kind in _values(hint, dict):
-                for name, nested in value.items():
-                    yield from self.in_value(kind, nested, f"{key}.{name}")
+            inner = [(f"{key}.{name}", nested) for name, nested in value.items()]
         elif isinstance(value, list):
-            for kind in _values(hint, list):
-                for index, nested in enumerate(value):
-                    yield from self.in_value(kind, nested, f"{key}[{index}]")
+            inner = [(f"{key}[{index}]", nested) for index, nested in enumerate(value)]
+        else:
+            return
+        for kind in _values(hint, list if isinstance(value, list) else dict):
+            for path, nested in inner:
+                yield from self.in_value(kind, nested, path)
 
     def _in_table(
         self, structs: Sequence[Struct], table: Mapping[str, Any], key: str
@@ -197,10 +180,8 @@ class _Search:
 
     def _unknown(self, key: str, name: str) -> str:
         section = key.partition("[")[0]
-        if (reason := REMOVED.get(f"{section}.{name}")) is not None:
-            return f"removed in {reason}."
-        allowed, elsewhere = _keys(self._tables[section]), list[str]()
-        for other, struct in self._tables.items():
+        allowed, elsewhere = _keys(self.tables[section]), list[str]()
+        for other, struct in self.tables.items():
             if name in _keys(struct) and name != section.rpartition(".")[2]:
                 table = f"[[{other}]]" if other in _SEVERAL else f"[{other}]"
                 elsewhere.append(
@@ -241,12 +222,9 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     names = {type(kind) for kind in kinds}
     has_tables = isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value)
     # The kinds to give, or the limits of the one that the value has.
-    fitting = [kind for kind in kinds if isinstance(value, _PYTHON.get(type(kind), ()))]
-    expected = [
-        _KINDS[type(kind)] + _limit(kind) * bool(fitting)
-        for kind in fitting or kinds
-        if type(kind) in _KINDS
-    ]
+    known = [kind for kind in kinds if type(kind) in _KINDS]
+    fitting = [kind for kind in known if isinstance(value, _KINDS[type(kind)][1])]
+    expected = [_KINDS[type(kind)][0] + _limit(kind) * bool(fitting) for kind in fitting or known]
     if key.startswith("metrics") and isinstance(value, Mapping):
         remedy = "a metric with its own table goes under [[metric]]"
     elif inspect.ListType in names and isinstance(value, Mapping):
@@ -274,23 +252,17 @@ def percentage_hint(value: object) -> str:
         return ""
 
 
-_KINDS: Final[Mapping[type[inspect.Type], str]] = {
-    inspect.StrType: "text in quotes",
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.BoolType: "true or false",
-    inspect.ListType: "a list",
-    inspect.StructType: "a table",
-    inspect.DictType: "a table",
-    inspect.DateType: "a date, like 2026-03-01",
+_KINDS: Final[Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]]] = {
+    inspect.StrType: ("text in quotes", (str,)),
+    inspect.IntType: ("a whole number", (int,)),
+    inspect.FloatType: ("a number", (int, float)),
+    inspect.BoolType: ("true or false", ()),
+    inspect.ListType: ("a list", (list,)),
+    inspect.StructType: ("a table", ()),
+    inspect.DictType: ("a table", ()),
+    inspect.DateType: ("a date, like 2026-03-01", ()),
 }
-_PYTHON: Final[Mapping[type[inspect.Type], tuple[type, ...]]] = {
-    inspect.StrType: (str,),
-    inspect.IntType: (int,),
-    inspect.FloatType: (int, float),
-    inspect.ListType: (list,),
-}
-"""Kind -> Python's types of its values."""
+"""Kind -> its name in messages, and Python's types of values that only exceed its limits."""
 
 _LIMITS: Final = {
     "ge": "of at least",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streameval import ChangeSettings
 from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
-from streameval.config.config import configuration, from_schema, schema
+from streameval.config.config import configuration
 from streameval.config.tables import (
     DeadLetterOptions,
     MetricOptions,
@@ -271,14 +271,3 @@ def test_a_table_made_in_python_is_checked_as_one_from_a_file(
     with pytest.raises(ConfigError) as refused:
         kind(**values)
     assert (refused.value.key, refused.value.problem) == (key, problem)
-
-
-def test_a_schema_of_an_earlier_release_may_have_keys_that_are_constants_now(
-    tmp_path: Path,
-) -> None:
-    timed = "intervals = {}\nevent = { time = 'ts', time_unit = 's' }\n"
-    config = _loaded(tmp_path, f"{timed}{_SHORTEST}[changes]\nagainst = 'weeks'\n")
-    saved = schema(config)
-    saved["event"] |= {"max_history": None, "max_id_bytes": 2_048}
-    saved["changes"] |= {"weeks": 2}
-    assert schema(from_schema(saved)) == schema(config)
