@@ -32,7 +32,7 @@ from streameval.evaluation.arguments import (
 )
 from streameval.evaluation.result import EvaluationRow, FileCounts, ValuePer, count, note_idle
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
-from streameval.evaluation.sources import Tabular, inputs_of, inputs_of_join
+from streameval.evaluation.sources import Tabular, field_suggestion, inputs_of, inputs_of_join
 from streameval.evaluation.span_readings import label_column, page_of, records_of
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events import Combine, Id
@@ -42,7 +42,8 @@ from streameval.events.errors import (
     SuspiciousEventsWarning,
     UsageError,
 )
-from streameval.events.spelling import nearest, suggestion
+from streameval.events.problems import refuse_unknown
+from streameval.events.spelling import nearest
 from streameval.exporters.view import figure
 from streameval.inference.text_table import TextColumn, TextTable
 from streameval.join.attribution import OUTCOMES
@@ -496,11 +497,13 @@ def count_call(request: Request, around: Surroundings) -> FileCounts:
     for name in [name for name, present in values.items() if present == {MISSING_LABEL}]:
         text = (
             "no event has the label {name}; name its field with {by}, {column} or [event.labels]."
+            "{hint}"
         )
+        hint = field_suggestion(request.call, name)
         field = column(name, "FIELD")
         if name in request.options.by:
-            raise InputError(text, name=repr(name), column=field)
-        around.note(Note(text, name=repr(name), column=field))
+            raise InputError(text, name=repr(name), column=field, hint=hint)
+        around.note(Note(text, name=repr(name), column=field, hint=hint))
     return counted
 
 
@@ -549,14 +552,11 @@ def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
 
     `reading`: the arguments of `ReadingOptions`; Python takes any keyword, so another is refused.
     """
-    allowed = sorted(ReadingOptions.__optional_keys__)
-    for name in [name for name in reading if name not in allowed]:
-        remedies = {
-            "metrics": "give metrics by position, one or a list.",
-            "k": 'a cut-off is part of a metric: "ndcg@10".',
-        }
-        hint = f"known: {', '.join(allowed)}.{suggestion(name, allowed)}"
-        raise UsageError(f"{name}= is not an argument; {remedies.get(name, hint)}")
+    remedies = {
+        "metrics": "give metrics by position, one or a list.",
+        "k": 'a cut-off is part of a metric: "ndcg@10".',
+    }
+    refuse_unknown(reading, ReadingOptions.__optional_keys__, remedies)
     explicit = {name: of for name, of in reading.items() if of is not None}
     separator = explicit.pop("separator", {})
     separator = {"": separator} if isinstance(separator, str) else separator

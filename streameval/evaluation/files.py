@@ -24,6 +24,7 @@ from streameval.evaluation.quotes import UNIT_SEPARATOR, QuoteCheck, WrongQuote,
 from streameval.events.arrow import beyond_64_bits, normalize_table, refuse_bombs, row_name
 from streameval.events.errors import ProblemError, SourceError
 from streameval.events.extras import import_extra
+from streameval.events.spelling import suggestion
 from streameval.sources.files import lines
 from streameval.sources.opening import content, size
 from streameval.sources.opening import read_all as whole_content
@@ -179,7 +180,8 @@ def require(
         problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
         remedy = "remove all but one of them" if count else remedy
         about = f"{path}: {problem}; {listing(names)}"
-        raise InputError("{about}; " + remedy + ".", about=about, **values)
+        hint = "" if count else suggestion(name, names)
+        raise InputError("{about}; " + remedy + ".{hint}", about=about, hint=hint, **values)
 
 
 def listing(names: Sequence[str]) -> str:

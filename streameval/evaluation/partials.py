@@ -49,11 +49,10 @@ from streameval.events.errors import (
     MetricTextError,
     SourceError,
     SuspiciousEventsWarning,
-    UsageError,
 )
 from streameval.events.ids import IdKind
+from streameval.events.problems import refuse_unknown
 from streameval.events.saved_states import damage_as_error, damaged, unknown_version, unlike
-from streameval.events.spelling import suggestion
 from streameval.events.times import outside_error, outside_range
 from streameval.sources.partial_files import PartialFile, partial_files
 from streameval.sources.remote import is_remote, object_reader
@@ -62,6 +61,7 @@ from streameval.statistics.limits import MAX_ITEMS
 from streameval.statistics.user_key import UserHashKey, saved_key
 
 _SPLIT_BY: Final = "split by short text, integers or booleans"
+_RENAME: Final = "rename the columns of the tables to those of streameval.Columns."
 _LONGEST_STATE: Final = 1 << 30
 """Most bytes of the state of a row: more than a table of all items and users takes."""
 
@@ -234,6 +234,8 @@ class Counter:
         intervals: Intervals | None = None,
         **inputs: Unpack[Inputs],
     ) -> None:
+        allowed = Inputs.__optional_keys__ | {"by", "every", "intervals"}
+        refuse_unknown(inputs, allowed, {"columns": _RENAME})
         names: Any = (by,) if isinstance(by, str) else by
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
             detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
@@ -342,11 +344,7 @@ def merged(rows: PartialRows, **inputs: Unpack[ItemInputs]) -> dict[Cell, Accumu
         >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
         0.5
     """
-    for name in inputs:
-        if name not in ItemInputs.__optional_keys__:
-            allowed = sorted(ItemInputs.__optional_keys__)
-            choices = f"{', '.join(allowed)}.{suggestion(name, allowed)}"
-            raise UsageError(f"{name}= is not an argument; known: {choices}")
+    refuse_unknown(inputs, ItemInputs.__optional_keys__)
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
     for row, state in _with_states(rows):

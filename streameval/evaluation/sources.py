@@ -61,6 +61,7 @@ from streameval.events.ids import IdKind
 from streameval.events.lines import LineBlock
 from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.events.rules import end_of
+from streameval.events.spelling import suggestion
 from streameval.join.attribution import OUTCOMES, OutcomeCounts, count_types, is_unnamed
 from streameval.join.tables import Attribution, RowCounts, Stream, join_streams
 from streameval.sources.files import NdjsonFile, first_record
@@ -856,6 +857,11 @@ def truth_of(rows: Rows, options: Options) -> PairSide:
     if options.form is None and options.header is None and path is not None:
         trec = is_trec(path, "truth")
     return _side("truth", rows, options, None, trec=trec)
+
+
+def field_suggestion(call: CallInputs, name: str) -> str:
+    """The question which field of JSON lines a misspelt name means; empty without a similar one."""
+    return suggestion(name, first_record(call.events)) if call.kind == "lines" else ""
 
 
 def list_events(call: CallInputs, options: Options) -> EventsInMemory:

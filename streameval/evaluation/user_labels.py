@@ -6,6 +6,7 @@ Functions raise InputError for a label that no table has, and for a user with tw
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from streameval.evaluation.arguments import InputError, Named, Note
 from streameval.evaluation.coded import merge_coded
 from streameval.evaluation.files import listing
 from streameval.events import Id
+from streameval.events.spelling import suggestion
 
 
 class LabelRows(NamedTuple):
@@ -96,9 +98,10 @@ class UserLabels:
             names_by_table = [f" {table.source}: {listing(table.names)}." for table in tables]
             raise InputError(
                 "no table has a column {label} to split by; give one that has, or a table of users "
-                "and their labels as {users}.{columns}",
+                "and their labels as {users}.{columns}{hint}",
                 label=repr(label),
                 columns=";".join(names_by_table).replace(".;", ";"),
+                hint=suggestion(label, chain.from_iterable(table.names for table in tables)),
             )
         ids, of_users = merge_coded([table.users for table in having])
         words, of_words = merge_coded([table.texts[label] for table in having])

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import FieldInfo
 
-from streameval.events.errors import ConfigError
+from streameval.events.errors import ConfigError, UsageError
+from streameval.events.ids import is_number
 from streameval.events.spelling import nearest, suggestion
 
 Struct: TypeAlias = type[msgspec.Struct]
@@ -232,20 +233,49 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     elif inspect.StructType in names and has_tables:
         remedy = f"write [{key}] once, in single brackets"
     elif expected:
-        remedy = f"give {' or '.join(expected)}{percentage_hint(value)}"
+        may_be_share = isinstance(value, str) or any(map(_is_share, fitting))
+        hint = percentage_hint(value) if may_be_share else ""
+        remedy = f"give {' or '.join(expected)}{hint}"
     else:
         return f"found {_json(value)}: {error}."
     return f"found {_json(value)}; {remedy}."
 
 
+def refuse_unknown(
+    arguments: Iterable[str],
+    allowed: Iterable[str],
+    remedies: Mapping[str, str] = types.MappingProxyType({}),
+) -> None:
+    """Refuse keyword arguments that a function does not have, where Python takes any.
+
+    `remedies`: sentences for some of them, instead of the names of those that there are.
+
+    Raises:
+        UsageError: an argument is not allowed.
+    """
+    choices = sorted(allowed)
+    for name in arguments:
+        if name not in choices:
+            among = f"known: {', '.join(choices)}.{suggestion(name, choices)}"
+            raise UsageError(f"{name}= is not an argument; {remedies.get(name, among)}")
+
+
 def percentage_hint(value: object) -> str:
     """How a percentage is written as a number; empty for anything else.
+
+    `value`: text, or a number where a share is expected; beyond 1 it may be meant as a percentage.
 
     Example:
         >>> percentage_hint("-5%"), percentage_hint("five")
         (': -5 % is -0.05', '')
+        >>> percentage_hint(95), percentage_hint(0.95)
+        (': 95 % is 0.95', '')
     """
-    number = value[:-1].strip() if isinstance(value, str) and value.endswith("%") else ""
+    if is_number(value):
+        share: Any = value
+        number = f"{share:g}" if abs(share) > 1 else ""
+    else:
+        number = value[:-1].strip() if isinstance(value, str) and value.endswith("%") else ""
     try:
         return f": {number} % is {float(number) / 100:g}"
     except ValueError:
@@ -278,6 +308,12 @@ def _limit(kind: inspect.Type) -> str:
     parts = [f"{words} {limit:,.10g}" for words, limit in limits if limit is not None]
     limit_text = " and ".join(parts).replace(" and of ", " and ")
     return f" {limit_text}" if parts else ""
+
+
+def _is_share(kind: inspect.Type) -> bool:
+    """True if the largest number of a kind is 1, as of a share."""
+    limits = (getattr(kind, name, None) for name in ("le", "lt"))
+    return any(limit == 1 for limit in limits)
 
 
 def _not_allowed(value: object, choices: Sequence[object]) -> str:

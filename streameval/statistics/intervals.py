@@ -11,6 +11,7 @@ import numpy as np
 
 from streameval.events.errors import MetricError
 from streameval.events.ids import is_number
+from streameval.events.problems import percentage_hint
 from streameval.events.spelling import suggestion
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 
@@ -61,11 +62,13 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             choices = ", ".join(map(str, get_args(GroupCount)))
             raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {choices}.")
         if not (is_number(self.confidence) and 0.5 < self.confidence < 1.0):
-            allowed = "give a share above 0.5 and below 1, for example 0.95."
-            raise MetricError(f"Intervals(confidence={self.confidence!r}): {allowed}")
+            allowed = "give a share above 0.5 and below 1, for example 0.95"
+            hint = percentage_hint(self.confidence)
+            raise MetricError(f"Intervals(confidence={self.confidence!r}): {allowed}{hint}.")
         if not (is_number(self.precision) and 0.0 < self.precision <= 1.0):
-            allowed = "give a relative half width above 0 and up to 1, for example 0.02."
-            raise MetricError(f"Intervals(precision={self.precision!r}): {allowed}")
+            allowed = "give a relative half width above 0 and up to 1, for example 0.02"
+            hint = percentage_hint(self.precision)
+            raise MetricError(f"Intervals(precision={self.precision!r}): {allowed}{hint}.")
 
 
 def check_method(method: str, methods: Sequence[str]) -> None:

@@ -243,6 +243,10 @@ def test_an_unknown_keyword_is_refused_also_without_rows() -> None:
     for read in (merged, repacked):
         with pytest.raises(UsageError, match=r"^catalogue= is not an argument; .* 'catalog'\?$"):
             read([], catalogue=3)  # type: ignore[call-arg]  # the mistake
+    with pytest.raises(UsageError, match=r"^columns= is not an argument; rename the columns"):
+        partials([], "mrr", columns={})  # type: ignore[call-arg]  # the mistake
+    with pytest.raises(UsageError, match=r"^interval= is not an argument; .* 'intervals'\?$"):
+        partials([], "mrr", interval=None)  # type: ignore[call-arg]  # the mistake
 
 
 def test_no_events_give_no_rows() -> None:

@@ -129,6 +129,8 @@ def test_the_period_is_said_with_what_matters_beside_it(
 def test_without_event_time_the_period_is_not_known(tmp_path: Path) -> None:
     report = compared(tmp_path, "hit_rate", time=None)
     assert report.notes == ["The events have no time: the period is not known."]
+    assert report["hit_rate"].daily == report["hit_rate"].weekly == ()
+    assert compared(tmp_path, "hit_rate")["hit_rate"].daily
 
 
 def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None:

@@ -46,9 +46,11 @@ from streameval.evaluation.shell.flags import (
     OutputFormat,
     ReadOptions,
     day_option,
+    share,
     with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
+from streameval.evaluation.sources import field_suggestion
 from streameval.evaluation.stores import StateCounts, restore_states
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.events.spelling import suggestion
@@ -90,7 +92,12 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     tolerate: Annotated[
         float | None,
-        Option(min=0.0, max=0.99, help="Relative change that does not count.", show_default="0.01"),
+        Option(
+            parser=share,
+            metavar="SHARE",
+            help="Relative change that does not count.",
+            show_default="1%",
+        ),
     ] = None
     once_in: Annotated[
         str | None,
@@ -237,9 +244,10 @@ def _reports(
     for key, field_values in values.items():
         if field_values == {MISSING_LABEL}:
             problem = f"no event in {files} has the field {getattr(settings, key)!r}"
+            hint = field_suggestion(request.call, getattr(settings, key))
             if key in overrides:
-                raise UsageError(f"{problem}; name the field with --{key}.")
-            SURROUNDINGS.note(f"{problem} of changes.{key}")
+                raise UsageError(f"{problem}; name the field with --{key}.{hint}")
+            SURROUNDINGS.note(f"{problem} of changes.{key}.{hint}")
     if closed is None:
         raise UsageError("changes need event time: name its field with --time.")
     day, last = closed, closed

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from streameval.engine.analysis import CountedSetup, KeyProblem
 from streameval.events.errors import ConfigError
-from streameval.events.problems import check_types
+from streameval.events.problems import check_types, percentage_hint
 from streameval.events.spelling import suggestion, unknown_name_problem
 from streameval.inference.codes import Code
 from streameval.inference.days import date_of, number_of_day
@@ -70,7 +70,8 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if not (_DAYS.fullmatch(self.once_in) and self.days >= _LEAST):
             self._refuse("once_in", f"give whole days, from {_LEAST}d on, like 91d or 365d")
         if not 0.0 <= self.tolerate < 1.0:
-            self._refuse("tolerate", "give a share from 0 to below 1, like 0.01")
+            remedy = f"give a share from 0 to below 1, like 0.01{percentage_hint(self.tolerate)}"
+            self._refuse("tolerate", remedy)
         if self.ignored is None:
             self._refuse("ignore", 'give days, like "2026-12-24" or "2026-12-24/2027-01-01"')
         if not self.against:

@@ -48,11 +48,11 @@ from streameval.evaluation.shell.flags import (
     day_option,
     events_of_command,
     files_of_command,
+    share_or_none,
     with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
-from streameval.events.problems import percentage_hint
 from streameval.inference.text_table import TextTable
 
 
@@ -335,11 +335,11 @@ def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
     for text in filter(None, texts):
         # Parameters of a metric contain equal signs, too, so the last one separates.
         name, _, number = text.rpartition("=")
-        value = finite_or_none(number)
+        is_lift = option == "--guardrail"
+        value = share_or_none(number) if is_lift else finite_or_none(number)
         if not name.strip() or value is None:
-            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
-            hint = percentage_hint(number)
-            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}{hint}.")
+            example = "ctr=-1%" if is_lift else "control=9,treatment=1"
+            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
         if name.strip() in numbers:
             raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
         numbers[name.strip()] = value

@@ -96,6 +96,11 @@ def compare_days(course: Course, settings: Settings = _ANYTIME) -> list[Day]:
     return days
 
 
+def are_known(days: IntArray) -> bool:
+    """True if events have times: those without count on day 0, and on no other."""
+    return bool(days.any())
+
+
 class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
     """The lift of one day or week alone, with a band for one look and no verdict.
 

@@ -61,7 +61,7 @@ from streameval.evaluation.arguments import (
 )
 from streameval.evaluation.result import FileCounts, count, note_idle
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
-from streameval.evaluation.sources import CallInputs, truth_of
+from streameval.evaluation.sources import CallInputs, field_suggestion, truth_of
 from streameval.evaluation.span_readings import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.stores import (
     StateCounts,
@@ -507,7 +507,8 @@ def compare_variants(
     if set(counted.segments) == {MISSING_LABEL}:
         option = "within" if options.by is None else "by"
         raise InputError(
-            "{problem} of {option}; name it with {field} or {column}.",
+            "{problem} of {option}; name it with {field} or {column}.{hint}",
+            hint=field_suggestion(request.call, segment),
             problem=f"no event in {', '.join(request.files)} has the field {segment!r}",
             option=Setting(option),
             field=Setting(option, "FIELD"),
@@ -572,7 +573,8 @@ def _check_variants(
         raise no_events(request.files)
     if not names:
         raise InputError(
-            "{problem}; name the field of the variant with {label=FIELD} or {column}.",
+            "{problem}; name the field of the variant with {label=FIELD} or {column}.{hint}",
+            hint=field_suggestion(request.call, label),
             problem=f"no event in {', '.join(request.files)} has the label {label!r}",
             column=column(label, "FIELD"),
         )

@@ -16,6 +16,7 @@ from streameval.analyses.experiments.comparison import (
     log_evidence_of,
     log_lift,
 )
+from streameval.analyses.experiments.course import are_known
 from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.sample_ratio import MUCH, TreatedBefore
 from streameval.analyses.experiments.settings import Experiment
@@ -54,7 +55,7 @@ def period(days: IntArray, time_zone: str | None = None) -> str:
     """
     if not days.size:
         return "No day has lists of both."
-    if not days.any():
+    if not are_known(days):
         return "The events have no time: the period is not known."
     span = period_text([int(days[0]), int(days[-1])])
     span += "" if time_zone is None else f" in {time_zone}"
@@ -121,7 +122,7 @@ def short_week(days: IntArray) -> Iterator[str]:
         >>> list(short_week(np.arange(20_513, 20_517)))
         ['only 4 days of data; run at least a full week']
     """
-    if days.any() and np.unique(days % _WEEK).size < _WEEK:
+    if are_known(days) and np.unique(days % _WEEK).size < _WEEK:
         count = f"{days.size} days" if days.size > 1 else "1 day"
         lack = "" if days.size < _WEEK else " lack a weekday"
         yield f"{'' if lack else 'only '}{count} of data{lack}; run at least a full week"

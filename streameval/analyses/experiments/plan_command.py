@@ -28,6 +28,7 @@ from streameval.evaluation.shell.flags import (
     IntervalOptions,
     OutputFormat,
     ReadOptions,
+    share,
     with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
@@ -48,13 +49,21 @@ from streameval.statistics.intervals import Intervals
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `plan` alone."""
 
-    lift: Annotated[str, Option(metavar="SHARE", help="Lift to find, like 2% or 0.02.")] = "2%"
+    lift: Annotated[
+        float, Option(parser=share, metavar="SHARE", help="Lift to find.", show_default="2%")
+    ] = 0.02
     shares: Annotated[
         str, Option(metavar="SHARE:SHARE", help="Planned split of users, control first.")
     ] = "50:50"
     power: Annotated[
-        str, Option(metavar="SHARE", help="Power: share of experiments that find the lift.")
-    ] = "80%"
+        float,
+        Option(
+            parser=share,
+            metavar="SHARE",
+            help="Power: share of experiments that find the lift.",
+            show_default="80%",
+        ),
+    ] = 0.8
 
 
 @with_struct_options
@@ -82,9 +91,9 @@ def plan(
     """
     with as_usage_error(MetricError):
         goal = Goal(
-            lift=_share("--lift", aim.lift),
-            power=_share("--power", aim.power),
-            shares=tuple(_number("--shares", text) for text in aim.shares.split(":")),
+            lift=aim.lift,
+            power=aim.power,
+            shares=tuple(map(_number, aim.shares.split(":"))),
         )
     with as_usage_error(SourceError, InvalidEventError):
         plans, is_doubtful = plan_experiments(
@@ -159,18 +168,10 @@ def _with_caps(request: Request, around: Surroundings) -> tuple[Request, Request
     return named.request(request), named
 
 
-def _share(option: str, text: str) -> float:
-    """A share, like 2% or 0.02."""
-    if text.strip().endswith("%"):
-        return _number(option, text.strip().removesuffix("%")) / 100.0
-    return _number(option, text)
-
-
-def _number(option: str, text: str) -> float:
+def _number(text: str) -> float:
     number = finite_or_none(text.strip())
     if number is None:
-        example = "50:50" if option == "--shares" else "2% or 0.02"
-        raise UsageError(f"{option}: found {text!r}; give numbers, like {example}.")
+        raise UsageError(f"--shares: found {text!r}; give numbers, like 50:50.")
     return number
 
 

@@ -20,6 +20,7 @@ from streameval.analyses.experiments.course import (
 from streameval.catalogue import metric_of
 from streameval.events.errors import MetricError
 from streameval.events.ids import is_number
+from streameval.events.problems import percentage_hint
 from streameval.inference.interval_formulas import FEWEST_GROUPS, pool_days, standard_error
 from streameval.statistics.intervals import Audience, GroupSums, Intervals, Method
 
@@ -87,7 +88,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """Effect that an experiment should find.
 
     Attributes:
-        lift: relative difference, above 0.
+        lift: relative difference, above 0 and at most 1.
         power: share of experiments that find it.
         shares: planned shares of users in any unit, control first.
 
@@ -101,10 +102,12 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         numbers: Mapping[str, Any] = {"lift": self.lift, "power": self.power}
-        if not (is_number(numbers["lift"]) and 0.0 < self.lift < math.inf):
-            raise MetricError(f"lift={self.lift!r}: give a share above 0, like 0.02 for 2 %")
+        if not (is_number(numbers["lift"]) and 0.0 < self.lift <= 1.0):
+            remedy = "give a share above 0 and up to 1, like 0.02 for 2 %"
+            raise MetricError(f"lift={self.lift!r}: {remedy}{percentage_hint(self.lift)}")
         if not (is_number(numbers["power"]) and 0.5 <= self.power < 1.0):
-            raise MetricError(f"power={self.power!r}: give a share from 0.5 to below 1, like 0.8")
+            remedy = "give a share from 0.5 to below 1, like 0.8"
+            raise MetricError(f"power={self.power!r}: {remedy}{percentage_hint(self.power)}")
         if len(self.shares) < 2 or not all(
             is_number(share) and 0.0 < share < math.inf for share in self.shares
         ):
@@ -132,7 +135,7 @@ def plan(
         accumulator: of one model, or of all traffic; made with `intervals`, whose confidence and
             precision the experiment will have.
         metric: one that it was made with.
-        lift: relative difference to find, above 0.
+        lift: relative difference to find, above 0 and at most 1.
         shares: planned shares of users in any unit, control first. Several variants are several
             comparisons, which share the error.
         power: share of experiments that find it.

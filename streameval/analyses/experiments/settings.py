@@ -24,7 +24,7 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import NOT_VALUES
 from streameval.events.errors import ConfigError
 from streameval.events.ids import is_number
-from streameval.events.problems import check_types
+from streameval.events.problems import check_types, percentage_hint
 from streameval.events.spelling import unknown_name_problem
 from streameval.inference.days import number_of_day
 from streameval.inference.words import list_text
@@ -200,9 +200,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     )
         for name, limit in self.guardrails.items():
             falls = by_name[name].higher_is_better is not False
-            if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
+            if not math.isfinite(limit) or not -1 < limit <= 1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
-                raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+                remedy = f"give {sign}{percentage_hint(limit)}"
+                raise ConfigError(where, "guardrails", f"{name} = {limit:g}; {remedy}.")
         if self.since is not None and any(day <= number_of_day(self.since) for day in self.changes):
             message = (
                 f"the shares changed on or before {self.since}, so earlier users were assigned "

@@ -41,6 +41,7 @@ from streameval.analyses.experiments.comparison import (
 )
 from streameval.analyses.experiments.course import (
     Course,
+    are_known,
     compare_days,
     course_of,
     detectable_lift,
@@ -268,7 +269,7 @@ def compare_with_control(
     days = comparisons.days(comparable)
     zone = next((variant.time_zone for variant in variants.values()), None)
     checks = replace(checks, period=period(days, zone))
-    if days.any() and (experiment.begins is not None or not experiment.same_users):
+    if are_known(days) and (experiment.begins is not None or not experiment.same_users):
         deciding = sorted(rows, key=lambda row: not row.primary)
         text = adjustment_text(experiment, before, deciding, checks.treated_before)
         checks = replace(checks, adjustment=text)
@@ -692,6 +693,7 @@ class _Comparisons:
             self._method, self._intervals.precision, 1.0 - alpha, level=level, cells=self.cells
         )
         course = self._course(metric, row.variant)
+        days = np.array([day for day, _ in course])
         if self._look is not None:
             settings = settings._replace(look=with_information(self._look, course))
         if row.lift_low is not None and row.expected is None:
@@ -699,7 +701,6 @@ class _Comparisons:
             contrast = course[-1][1] if contrast is None or not self._changes else contrast
             row = replace(row, detectable=detectable_lift(contrast, settings))
             of_both = self._arms[self._experiment.control], self._arms[row.variant]
-            days = np.array([day for day, _ in course])
             pace = pace_of([arm.audience for arm in of_both], days)
             if pace is not None:
                 outlook = outlook_of(contrast, settings, pace)
@@ -707,7 +708,8 @@ class _Comparisons:
                 row = replace(row, outlook=outlook, days_left=left)
         if self._changes:
             return row
-        if not daily or row.reason is not None or metric.counted is not None:
+        is_followed = daily and row.reason is None and metric.counted is None
+        if not (is_followed and are_known(days)):
             return row
         alone = settings._replace(confidence=self._intervals.confidence)
         return replace(

@@ -62,9 +62,10 @@ class Compared(Comparison, frozen=True, kw_only=True):
         days_left: days until the lift has the configured precision, if new users go on to come as
             in the second half of the days; None if none come, and with fewer than 4 days.
         detectable: lift that is found with these users in 8 of 10 experiments.
-        days: evidence by day of primary metrics; empty for others, and for the method "fixed".
-        daily: lift of each day alone of primary metrics; empty for others.
-        weekly: lift of each week alone of primary metrics; empty for others.
+        days: evidence by day of primary metrics; empty for others, for the method "fixed",
+            and without event time.
+        daily: lift of each day alone of primary metrics; empty for others, and without event time.
+        weekly: lift of each week alone, where `daily` has lifts.
         segment: value of the segment that is compared; None for all users.
         comparable: share of the lists in values of the segment that both variants have, if they are
             compared within these; None if not.

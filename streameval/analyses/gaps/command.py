@@ -28,6 +28,7 @@ from streameval.evaluation.shell.flags import (
     with_struct_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
+from streameval.evaluation.sources import field_suggestion
 from streameval.evaluation.stores import (
     StateCounts,
     method_of,
@@ -127,7 +128,7 @@ def _find(
     if values == {MISSING_LABEL}:
         raise UsageError(
             f"no event in {', '.join(request.files)} has the field {by!r}; name it with --by FIELD "
-            f"or --column {by}=FIELD."
+            f"or --column {by}=FIELD.{field_suggestion(request.call, by)}"
         )
     return gap_list, counted.is_doubtful
 

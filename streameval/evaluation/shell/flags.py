@@ -16,6 +16,7 @@ from streameval.catalogue.context import USER_KEY
 from streameval.checkpoints.store import is_store
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.arguments import Form, Options, Ties, separators_of
+from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.setup import Request, explicit_options
 from streameval.evaluation.shell.exits import FAILED, refuse_invalid
 from streameval.evaluation.shell.terminal import Forms
@@ -24,6 +25,26 @@ from streameval.events import Combine
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 from streameval.statistics.user_key import UserHashKey
+
+
+def share(text: str | float) -> float:
+    """A share that an option takes, like 2% or 0.02; also of its default, a number.
+
+    Raises:
+        ValueError: it is not a number.
+    """
+    number = share_or_none(text)
+    if number is None:
+        raise ValueError(f"found {text!r}; give a share, like 2% or 0.02")
+    return number
+
+
+def share_or_none(text: str | float) -> float | None:
+    """A share, like 2% or 0.02; None if the text is no number."""
+    stripped = str(text).strip()
+    number = finite_or_none(stripped.removesuffix("%").rstrip())
+    return number / 100.0 if number is not None and stripped.endswith("%") else number
+
 
 MethodOption: TypeAlias = Annotated[
     Method | None,
@@ -231,17 +252,20 @@ class IntervalOptions(msgspec.Struct, frozen=True, kw_only=True):
     confidence: Annotated[
         float | None,
         Option(
-            min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"
+            parser=share,
+            metavar="SHARE",
+            help="Coverage probability of intervals.",
+            show_default="95%",
         ),
     ] = None
     precision: Annotated[
         float | None,
         Option(
-            min=0.0001,
-            max=1.0,
+            parser=share,
+            metavar="SHARE",
             help="Smallest lift that matters; a smaller one counts as no difference. `anytime` "
             "intervals are tightest for it.",
-            show_default="0.02",
+            show_default="2%",
         ),
     ] = None
 
