@@ -149,7 +149,7 @@ class Checkpointer:
             checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
             # Counters begin within a batch; those of joined logs at its first record.
             unsplit = checkpoints.showing or checkpoints.joined
-            head, *tail = [batch] if unsplit else split(batch, checkpoints.counted)
+            head, *tail = [batch] if unsplit else split(batch, checkpoints.counted[batch.partition])
             if not checkpoints.showing and checkpoints.passes(head):
                 self._show(checkpoints)
             first.append(head)
@@ -341,7 +341,7 @@ class Checkpointer:
     def _register(self, plan: RestorePlan) -> PartitionCheckpoints:
         checkpoints = PartitionCheckpoints(plan, self._ingest, self._evidence)
         self._owned[checkpoints.partition] = checkpoints
-        if checkpoints.position >= checkpoints.counted:
+        if checkpoints.is_rebuilt:
             self._show(checkpoints)
         return checkpoints
 

@@ -64,7 +64,7 @@ class OffsetCommitter:
         self._log = log
         self.failures = 0
         self.pending = False
-        self.exported: dict[Shard, int] = {}
+        self.exported: dict[Shard, Mapping[Partition, int]] = {}
         self._commit = commit
         self._counters = counters
         self._evidence = evidence
@@ -143,7 +143,7 @@ class OffsetCommitter:
             return
         exported_key = self._evidence.exported_key()
         self._counters.publish(partition, durable.totals, durable.partition_key, exported_key)
-        self.exported[durable.shard] = durable.offset
+        self.exported[durable.shard] = durable.offsets
 
 
 def _names(logs: Iterable[Partition]) -> str:

@@ -19,7 +19,7 @@ from msgspec import Meta
 from streameval.events.errors import RefusedStateError
 from streameval.events.saved_states import damage_as_error, damaged, unknown_version
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Version of the format that this release reads and writes."""
 FIRST_LINE: Final = b"streameval round %d\n" % VERSION
 SEAL: Final = 65
@@ -84,18 +84,19 @@ class CheckpointProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         generation: number of times that the state of this shard has started over; the highest wins.
-        offset: the next offset to count.
-        counted: offset below which counters have exported the records.
+        offset: the next offset to count; of a join, a number that grows with each record.
+        counted: log -> offset below which earlier checkpoints may have been exported, while
+            counters do not export this one; empty once they do.
         clock: event time, microseconds since the epoch; None if unknown.
         written_at: wall-clock seconds since the epoch; of equal offsets, the later one wins.
         partitions: number of partitions of the topic when this state began; None if unknown.
-        offsets: next offset of each log of a join; `offset` grows with them.
+        offsets: next offset of each log of a join.
     """
 
     shard: Shard = msgspec.field(name="place")
     generation: Size = 0
     offset: Size
-    counted: Size
+    counted: Mapping[str, Size] = {}
     clock: Annotated[int, Meta(ge=-(2**62), le=2**62)] | None
     written_at: Seconds
     partitions: int | None = None

@@ -85,7 +85,9 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The start of a partition: its offsets, and the checkpoint to load.
 
     Attributes:
-        counted: offset below which counters export nothing.
+        counted: of each log, the offset below which earlier checkpoints may have been exported, if
+            they may hold more than this one: the state is rebuilt up to there, and counters begin
+            behind the lists below. Empty if it has all that was exported.
         saved: the checkpoint to load; None to start empty.
         restart: the policy under which it starts over, and the problem, as fields of a log event;
             the checkpoints of its shard are archived first. Empty if it does not start over.
@@ -97,7 +99,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     assignment: Assignment
     offsets: Mapping[Partition, int]
-    counted: int
+    counted: Mapping[Partition, int] = {}
     saved: SavedCheckpoint | None = None
     restart: Mapping[str, str] = {}
     partitions: int | None = None
@@ -121,11 +123,14 @@ def shard_of(assignment: Assignment) -> Shard:
 class RestorePlanner:
     """Plans the start of assigned partitions; changes nothing. Thread-safe.
 
-    `exported`: shard -> offset up to which this process has exported counters.
+    `exported`: shard -> offset of each log up to which this process has exported counters.
     """
 
     def __init__(
-        self, store: Store, settings: CheckpointSettings, exported: Mapping[Shard, int]
+        self,
+        store: Store,
+        settings: CheckpointSettings,
+        exported: Mapping[Shard, Mapping[Partition, int]],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -186,7 +191,6 @@ class RestorePlanner:
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
-            counted=sum(offsets.values()),
             restart={"partition": str(shard), "policy": policy, "problem": problem},
             partitions=assignment.partitions,
         )
@@ -223,7 +227,7 @@ class RestorePlanner:
             offsets = {log.partition: log.begin for log in assignment.logs}
         elif former:
             return self.restart(assignment, "on_recreated", _replacement(assignment, former))
-        counted = self._counted(assignment, offsets, log_events)
+        counted = self._rebuilt(assignment, offsets, {}, log_events)
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
@@ -247,14 +251,8 @@ class RestorePlanner:
             event = "other decoding was accepted"
             log_events.append(_warning(header.shard, event, problem=difference))
         # A log of a join that is new to the state begins at its start.
-        saved_at = (
-            {assignment.partition: header.offset}
-            if not assignment.members
-            else {
-                log.partition: header.offsets.get(str(log.partition), log.start)
-                for log in assignment.members
-            }
-        )
+        known = offsets_saved(header, assignment.partition)
+        saved_at = {log.partition: known.get(log.partition, log.start) for log in assignment.logs}
         for log in assignment.logs:
             offset = saved_at[log.partition]
             if offset > log.end:
@@ -273,18 +271,15 @@ class RestorePlanner:
                 log_events.append(_warning(header.shard, event, problem=problem))
                 offsets[log.partition] = log.begin
         skipped = sum(offsets.values()) - sum(saved_at.values())
-        # Positions of joins are above the sum of offsets: idle and ended logs advance them too.
-        above = header.offset - sum(saved_at.values())
         # A rebuild continues even if its reason, such as a damaged file, is gone.
-        ahead = sum(max(offsets[log.partition], log.committed or 0) for log in assignment.logs)
-        explained = torn or ahead + above <= header.counted
-        counted = self._counted(
-            assignment, offsets, log_events, explained=explained, has_valid=True
+        begun = {Partition.of(log): offset for log, offset in header.counted.items()}
+        counted = self._rebuilt(
+            assignment, offsets, begun, log_events, newest=header.offset, torn=torn
         )
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
-            counted=max(counted + above, header.counted, self._exported.get(header.shard, 0)),
+            counted=counted,
             saved=saved,
             partitions=header.partitions,
             skipped=skipped,
@@ -292,34 +287,63 @@ class RestorePlanner:
             log_events=log_events,
         )
 
-    def _counted(
+    def _rebuilt(
         self,
         assignment: Assignment,
         offsets: Mapping[Partition, int],
+        begun: Mapping[Partition, int],
         log_events: list[LogEvent],
         *,
-        explained: bool = False,
-        has_valid: bool = False,
-    ) -> int:
-        """The offset below which counters export nothing.
+        newest: int | None = None,
+        torn: bool = False,
+    ) -> Mapping[Partition, int]:
+        """Up to where the state must be rebuilt before counters begin; see `RestorePlan.counted`.
 
-        `explained`: True if there is a known reason for a commit ahead of the checkpoints.
+        Args:
+            assignment: with the commit of each log.
+            offsets: of each log, where counting goes on.
+            begun: where an earlier rebuild was to end.
+            log_events: gets a warning for each log whose commit is ahead.
+            newest: position of the checkpoint; None without one.
+            torn: whether a newer checkpoint is damaged.
         """
-        counted, shard = 0, shard_of(assignment)
+        shard = shard_of(assignment)
+        exported = self._exported.get(shard, {})
+        committed = {log.partition: log.committed or 0 for log in assignment.logs}
+        # Two owners may have read the logs of a join to different offsets, and the one whose
+        # commit was accepted need not have the newest checkpoint.
+        is_newest = newest is not None and newest >= sum(committed.values())
+        is_known = (
+            torn
+            or is_newest
+            or all(
+                offset <= max(offsets[log], begun.get(log, 0)) for log, offset in committed.items()
+            )
+        )
         for log in assignment.logs:
-            offset, committed = offsets[log.partition], log.committed or 0
-            if committed > offset:
-                newest = f"the newest valid one ends at {offset}" if has_valid else "none is valid"
-                problem = (
-                    f"the group has committed offset {committed}, and of its checkpoints {newest}: "
-                    "another store was in use, or files are missing"
-                )
-                if not explained:
-                    self._policies.enforce("on_foreign_progress", _where(log, shard), problem)
-                event = "state is rebuilt up to the group's commit"
-                log_events.append(_warning(shard, event, problem=problem))
-            counted += max(offset, committed)
-        return counted
+            at = offsets[log.partition]
+            if committed[log.partition] <= at:
+                continue
+            found = "none is valid" if newest is None else f"the newest valid one ends at {at}"
+            reason = (
+                "another process had read its logs to other offsets"
+                if is_newest
+                else "another store was in use, or files are missing"
+            )
+            problem = (
+                f"the group has committed offset {committed[log.partition]}, and of its "
+                f"checkpoints {found}: {reason}"
+            )
+            if not is_known:
+                self._policies.enforce("on_foreign_progress", _where(log, shard), problem)
+            event = "state is rebuilt up to the group's commit"
+            log_events.append(_warning(shard, event, problem=problem))
+        counted = {
+            log: max(at, committed[log], begun.get(log, 0), exported.get(log, 0))
+            for log, at in offsets.items()
+        }
+        # A damaged checkpoint of a join may have closed more lists at the same offsets.
+        return counted if torn or begun or counted != offsets else {}
 
 
 def has_no_valid_record(saved: SavedCheckpoint) -> bool:

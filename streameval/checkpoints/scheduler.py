@@ -334,7 +334,7 @@ class CheckpointScheduler:
                 # A copy of a state that was taken over has nothing to commit.
                 is_new = saved.offset != checkpoints.offset
                 checkpoints.note_durable(saved)
-                if is_new and saved.offset >= checkpoints.counted:
+                if is_new and checkpoints.may_commit(saved.offsets):
                     self._committer.add(checkpoints.partition, saved)
         # 5. Commit these offsets; once they are accepted, the counters show the evidence below.
         if commit:
@@ -374,7 +374,7 @@ class PartitionCheckpoints:
     Attributes:
         offset: of the newest checkpoint; None before the first.
         durable: next offset of each log in the newest checkpoint.
-        counted: offset below which counters show nothing.
+        counted: see `RestorePlan`.
         showing: True if counters export its evidence.
     """
 
@@ -410,9 +410,18 @@ class PartitionCheckpoints:
 
     def passes(self, batch: RecordBatch) -> bool:
         """True if the batch has records that no counter has exported."""
-        if self.position >= self.counted:
+        if self.is_rebuilt:
             return True
-        return not self.joined and batch.next_offset > self.counted
+        return not self.joined and batch.next_offset > self.counted[self.partition]
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """True if the state has all events that other checkpoints may have exported."""
+        return self._ingest.partitions[self.partition].has_counted(self.counted)
+
+    def may_commit(self, offsets: Mapping[Partition, int]) -> bool:
+        """Return whether the group has committed none of these offsets already."""
+        return all(offsets[log] >= offset for log, offset in self.counted.items())
 
     @property
     def changed(self) -> bool:
@@ -479,7 +488,9 @@ class PartitionCheckpoints:
             shard=self.plan.shard,
             generation=self.plan.generation,
             offset=self.position,
-            counted=max(self.position, self.counted),
+            counted={}
+            if self.showing
+            else {str(log): offset for log, offset in self.counted.items()},
             clock=self._ingest.partitions[self.partition].clock,
             settings=settings.fingerprint,
             schema=settings.schema,

@@ -283,6 +283,11 @@ def _checkpoint_text(
     return lambda shard: missing if shard["checkpoint"] is None else text(shard["checkpoint"])
 
 
+def _rebuilt_to(saved: Mapping[str, Any]) -> str:
+    """Up to where the state is rebuilt before counters begin; "" where they have begun."""
+    return ", ".join(f"{log} {offset:,}" for log, offset in sorted(saved["counted"].items()))
+
+
 def _truncate_to_second(micros: float | None) -> str:
     return "none" if micros is None else moment_text(int(micros) // SECOND * SECOND)
 
@@ -294,7 +299,7 @@ _COLUMNS: Final[Sequence[_Column]] = (
     _Column(
         "offset", _checkpoint_text(lambda saved: f"{saved['offset']:,}", "none valid"), "right"
     ),
-    _Column("counted", _checkpoint_text(lambda saved: f"{saved['counted']:,}"), "right"),
+    _Column("rebuilt to", _checkpoint_text(_rebuilt_to)),
     _Column("clock", _checkpoint_text(lambda saved: _truncate_to_second(saved["clock"]))),
     _Column(
         "written", _checkpoint_text(lambda saved: _truncate_to_second(saved["written_at"] * SECOND))

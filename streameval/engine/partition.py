@@ -425,6 +425,10 @@ class PartitionState:
         """The progress of each of its logs."""
         return {log: Progress(offset, self.clock) for log, offset in self._offsets.items()}
 
+    def has_counted(self, offsets: Mapping[Partition, int]) -> bool:
+        """Return whether all events of the records below these offsets are counted."""
+        return all(self._offsets.get(log, offset) >= offset for log, offset in offsets.items())
+
     def restore(
         self,
         parts: Mapping[str, bytes],

@@ -129,7 +129,7 @@ class Touches:
         return [row for *_, row in sorted(candidates)]
 
     def _time(self, row: int) -> int:
-        """The time of a list; NEVER if it was dropped."""
+        """The time of a list; BEFORE_ALL if it was dropped."""
         return self._lists.time(row) if row >= self._lists.first else BEFORE_ALL
 
 
@@ -143,7 +143,7 @@ class Joiner:
     `streams`: number of the stream of each log; number 0 has the impressions.
 
     Attributes:
-        watermark: no earlier record is expected, microseconds; NEVER at first.
+        watermark: no earlier record is expected, microseconds; BEFORE_ALL at first.
         outcomes: of the records of each stream.
         unlisted: number of orphans of each stream whose users had no list in the window before,
             since this object was made; not in the state.
@@ -251,13 +251,19 @@ class Joiner:
         """Rows of the lists that are not an event yet."""
         return self.lists.between(self._closing_time(self.watermark), FOREVER)
 
+    def has_closed(self, offsets: Sequence[int], until: int) -> bool:
+        """Return whether the lists below an offset of each log are over, up to a time."""
+        limits = np.array(offsets, dtype=np.int64)
+        latest = self.lists.latest(until, lambda rows: rows.offsets < limits[rows.logs])
+        return latest < self._closing_time(self.watermark) or latest == BEFORE_ALL
+
     def preview(self) -> Iterator[tuple[Attributed, list[int]]]:
         """All interactions and their lists, as if no older record came; call nothing after it."""
         self.lists.decide(self.watermark, FOREVER)
         yield from self.matched(self.interactions.between(BEFORE_ALL, FOREVER))
 
     def latest(self, until: int) -> int:
-        """The largest time of a record up to a limit; NEVER without one."""
+        """The largest time of a record up to a limit; BEFORE_ALL without one."""
         return max(self.lists.latest(until), self.interactions.latest(until))
 
     def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attributed, list[int]]]:

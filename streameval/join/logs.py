@@ -314,6 +314,11 @@ class Logs:
                 slices.setdefault(cursor.stream, []).append(part)
         return dict(sorted(slices.items()))
 
+    def last_time(self, rules: Rules) -> int:
+        """The largest time of a record that may close while no more come."""
+        newest = max(self.clocks.values(), default=BEFORE_ALL)
+        return newest + max(rules.window, rules.lateness)
+
     def watermark(self, rules: Rules, latest: Callable[[int], int]) -> tuple[int, int]:
         """The event time before which no record is expected, and the newest event time.
 
@@ -329,7 +334,7 @@ class Logs:
             if all(cursor.ended for cursor in self.cursors):
                 return FOREVER, newest
             # The last records may be ahead of their clocks; a wrong time stays open.
-            newest = max(newest, latest(newest + max(rules.window, rules.lateness)))
+            newest = max(newest, latest(self.last_time(rules)))
             return newest + rules.window + 1, newest
         lowest = min(waited_for)
         return (BEFORE_ALL if lowest == BEFORE_ALL else lowest - rules.lateness), newest

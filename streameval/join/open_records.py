@@ -455,10 +455,14 @@ class OpenTable(Generic[R]):
             left -= times.size
         return end
 
-    def latest(self, until: int) -> int:
-        """The largest time up to a limit; NEVER without one."""
+    def latest(self, until: int, among: Callable[[R], BoolArray] | None = None) -> int:
+        """The largest time up to a limit; NEVER without one.
+
+        `among`: which records to look at; None: all.
+        """
         for number in sorted(self.buckets, reverse=True):
-            times = self.buckets[number].rows.times
+            rows = self.buckets[number].rows
+            times = rows.times if among is None else rows.times[among(rows)]
             if (times <= until).any():
                 return int(times[times <= until].max())
         return BEFORE_ALL

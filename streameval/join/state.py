@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import gt
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -70,6 +71,13 @@ class JoinedState(PartitionState):
         return {
             cursor.partition: Progress(cursor.position, self.clock) for cursor in self.logs.cursors
         }
+
+    def has_counted(self, offsets: Mapping[Partition, int]) -> bool:
+        """Return whether all lists below these offsets are counted; see `PartitionState`."""
+        limits = [offsets.get(cursor.partition, 0) for cursor in self.logs.cursors]
+        if any(map(gt, limits, [cursor.position for cursor in self.logs.cursors])):
+            return False
+        return self.joiner.has_closed(limits, self.logs.last_time(self.joiner.rules))
 
     @property
     def outcomes(self) -> Sequence[OutcomeCounts]:

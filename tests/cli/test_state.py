@@ -31,7 +31,8 @@ def state(tmp_path: Path) -> Path:
     store.claim("c1", "g1")
     store.save([draft(7, OTHER)])
     for offset in (110, 220, 4230):
-        store.save([draft(offset, written_at=NOON + offset * 3600, counted=offset - 1)])
+        rebuilt = {str(SHARD): offset - 1}
+        store.save([draft(offset, written_at=NOON + offset * 3600, counted=rebuilt)])
     aged(path)
     return path
 
@@ -48,7 +49,13 @@ def aged(path: Path) -> None:
 
 def test_show_is_a_table_for_people(state: Path) -> None:
     output = printed("state", "show", state)
-    texts = ("cluster c1, group g1", "shop.events[3]", "4,230", "4,229", "data/day 1.ndjson[0]")
+    texts = (
+        "cluster c1, group g1",
+        "shop.events[3]",
+        "4,230",
+        "shop.events[3] 4,229",
+        "data/day 1.ndjson[0]",
+    )
     also = ("1970-01-01T00:07:00Z", 'pane = "1m"')
     assert [text for text in (*texts, *also) if text not in output] == []
 
@@ -63,7 +70,7 @@ def test_show_is_json_for_programs(state: Path) -> None:
     checkpoint = shard["checkpoint"]
     assert (checkpoint["offset"], checkpoint["counted"], checkpoint["clock"]) == (
         4230,
-        4229,
+        {str(SHARD): 4229},
         4230 * 60_000_000,
     )
     assert checkpoint["written_at"] == NOON + 4230 * 3600
@@ -92,7 +99,7 @@ def test_show_reports_a_later_version(state: Path) -> None:
     (state / key).write_bytes(content)
     done = run("state", "show", state)
     assert done.returncode == 1
-    assert "state version 5 is not known" in done.stderr
+    assert "state version 6 is not known" in done.stderr
     assert "none valid" in done.stdout
 
 

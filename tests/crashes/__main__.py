@@ -15,12 +15,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
     parser.add_argument("--count", type=int, default=1, help="number of schedules")
     parser.add_argument("--seconds", type=float, default=FAULTS, help="of faults, in virtual time")
+    parser.add_argument("--joins", action="store_true", help="join lists with clicks")
     parser.add_argument("--trace", action="store_true", help="print each step")
     options = parser.parse_args(arguments)
     began, broken = time.process_time(), 0
     for seed in range(options.seed, options.seed + options.count):
         try:
-            simulation = simulate(seed, options.seconds)
+            simulation = simulate(seed, options.seconds, joins=options.joins)
         except BrokenInvariantError as error:
             broken += 1
             print(error)

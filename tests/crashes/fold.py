@@ -1,17 +1,20 @@
-"""The log counted again by definition, record by record, without the engine."""
+"""The logs counted again by definition, record by record, without the engine."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.engine.dead_letters import Identity
 from streameval.events.records import Partition
+from tests.engine import slow_clock
+from tests.join import offline
 from tests.logs.group import Entry, Log
 
 SECOND: Final = 1_000_000
@@ -40,19 +43,20 @@ class Counted(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """The records of one partition below an offset.
+    """The records of one partition below an offset of each log.
 
     Attributes:
         clock: the newest event time, seconds; None without events.
-        bad: offsets of the invalid records.
+        bad: the invalid records.
+        duplicates: records that repeat others; None if that is not known yet of all.
     """
 
     events: Sequence[Counted]
     clock: int | None
     records: int
-    bad: frozenset[int]
+    bad: frozenset[Identity]
     tombstones: int
-    duplicates: int
+    duplicates: int | None
 
     @property
     def late(self) -> int:
@@ -64,21 +68,25 @@ class Fold(NamedTuple):
         return hits, Counter(event.variant for event in self.events)
 
 
-def folded(entries: Iterable[Entry]) -> Fold:
-    """Count records in the order of their log."""
+Entries: TypeAlias = Mapping[Partition, Sequence[Entry]]
+"""The records of each log of a partition."""
+
+
+def folded(entries: Entries) -> Fold:
+    """Count events in the order of their log."""
     events: list[Counted] = []
     seen: set[str] = set()
-    bad: set[int] = set()
+    bad: set[Identity] = set()
     clock: int | None = None
     records = tombstones = duplicates = 0
-    for entry in entries:
+    for log, entry in _records(entries):
         records += 1
         if entry.value is None:
             tombstones += 1
             continue
         event = _event(entry.value)
         if event is None:
-            bad.add(entry.offset)
+            bad.add(Identity(log, entry.offset))
             continue
         # A duplicate is an event of its log, too, and moves its clock.
         time: int = event["ts"]
@@ -93,6 +101,52 @@ def folded(entries: Iterable[Entry]) -> Fold:
     return Fold(events, clock, records, frozenset(bad), tombstones, duplicates)
 
 
+WINDOW: Final = 2 * PANE
+"""Of a join, whose lateness is that of the panes."""
+
+
+def joined(entries: Entries, *, is_over: bool = False) -> Fold:
+    """Join lists with their clicks, and count those of which the window has ended.
+
+    `is_over`: whether all windows have ended.
+    """
+    streams: list[list[offline.Log]] = []
+    bad, tombstones, reached = set[Identity](), 0, list[int]()
+    for log, records in entries.items():
+        content = [None if entry.value is None else _event(entry.value) or {} for entry in records]
+        bad |= {
+            Identity(log, entry.offset)
+            for entry, record in zip(records, content, strict=True)
+            if record == {}
+        }
+        tombstones += content.count(None)
+        times = [record["ts"] for record in content if record]
+        reached.append(max(times, default=slow_clock.NEVER))
+        streams.append([[_labelled(record) for record in content]])
+    case = offline.Case(streams, window=WINDOW, lateness=LATENESS)
+    end = min(reached) - LATENESS - WINDOW
+    events = [
+        Counted(time, variant, country, hit=dict(gains).keys() >= {*shown}, is_late=False)
+        for time, ((variant, country),), shown, gains, _ in offline.joined(case).events
+        if is_over or time < end
+    ]
+    clock = max((event.time for event in events), default=None)
+    return Fold(
+        events, clock, sum(map(len, entries.values())), frozenset(bad), tombstones, duplicates=None
+    )
+
+
+def _labelled(record: offline.Record | None) -> offline.Record | None:
+    """A list with both of its labels as one."""
+    if not record or "shown" not in record:
+        return record
+    return {**record, "variant": (record["variant"], record["country"])}
+
+
+def _records(entries: Entries) -> Iterable[tuple[Partition, Entry]]:
+    return ((log, entry) for log, records in entries.items() for entry in records)
+
+
 @cache
 def _event(value: bytes) -> dict[str, Any] | None:
     try:
@@ -103,22 +157,40 @@ def _event(value: bytes) -> dict[str, Any] | None:
 
 
 class Truth:
-    """Folds of a log, each made once."""
+    """Folds of logs, each made once.
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._folds: dict[tuple[Partition, int], Fold] = {}
+    `partitions`: the logs of each partition. `fold`: counts their records.
+    """
 
-    def fold(self, partition: Partition, offset: int) -> Fold:
-        key = partition, offset
+    def __init__(
+        self,
+        log: Log,
+        partitions: Mapping[Partition, Sequence[Partition]],
+        fold: Callable[[Entries], Fold],
+    ) -> None:
+        self._log, self._partitions, self._fold = log, partitions, fold
+        self._folds: dict[tuple[tuple[Partition, int], ...], Fold] = {}
+
+    def fold(self, partition: Partition, offsets: Mapping[Partition, int]) -> Fold:
+        """The records of a partition below an offset of each of its logs."""
+        below = {log: offsets.get(log, 0) for log in self._partitions[partition]}
+        key = (*below.items(),)
         if key not in self._folds:
-            entries = self._log.entries(partition)
-            self._folds[key] = folded(entry for entry in entries if entry.offset < offset)
+            self._folds[key] = self._fold(
+                {
+                    log: [entry for entry in self._log.entries(log) if entry.offset < offset]
+                    for log, offset in below.items()
+                }
+            )
         return self._folds[key]
 
-    def means(self, positions: Mapping[Partition, int]) -> Means:
-        """What a process shows that has counted partitions up to these offsets."""
-        folds = [self.fold(*position) for position in sorted(positions.items())]
+    def means(self, offsets: Mapping[Partition, int]) -> Means:
+        """What a process shows that has counted logs up to these offsets."""
+        folds = [
+            self.fold(partition, offsets)
+            for partition, logs in self._partitions.items()
+            if offsets.keys() & {*logs}
+        ]
         events = [event for fold in folds for event in fold.events]
         retained = sorted({event.variant for event in events}, key=_hash)[:CAP]
         means: dict[tuple[str, str, str], tuple[int, int]] = {}

@@ -13,7 +13,6 @@ from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import Disk, Folder
 from streameval.checkpoints.store import Store
-from streameval.config import Config
 from streameval.daemon.assembly import Assembly, snapshots_of
 from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Pulse, Supervisor
@@ -22,20 +21,17 @@ from streameval.engine.evidence import EvidenceReader
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import DeadLetterError
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
-from streameval.sources.settings import SimulatorOptions
 from streameval.sources.source import SourceStatus
 from tests.crashes.simulated_disk import Crash, SimulatedDisk
 from tests.crashes.virtual import Process, Scheduler, VirtualLock, VirtualWorker
-from tests.durability.process import DISK, METRIC, STORE, DeadLetterLog, Inline, ingest
+from tests.crashes.workload import Workload
+from tests.durability.process import DISK, STORE, DeadLetterLog, Inline
 from tests.logs.group import Group
 from tests.logs.source import LogSource
 
 NOON: Final = 1_800_000_000.0
 """The wall clock at the start, long after all event times."""
 
-CONFIG: Final = Config(
-    metrics=[METRIC], source=SimulatorOptions(), labels=["variant"], segments=["country"]
-)
 _WRITES: Final = frozenset({"create", "write", "sync", "sync_folder", "rename_new", "remove"})
 _LOOKS: Final = frozenset({"is_folder", "size", "modified"})
 _SNAPSHOT: Final = 0.2
@@ -71,7 +67,7 @@ class Replica(Process):
         self._scheduler = world.scheduler
         self._world = world
         self._left = -1
-        self.ingest = ingest()
+        self.ingest = world.workload.ingest()
         clock = ProcessClock(
             wall=lambda: NOON + skew + world.scheduler.now,
             monotonic=lambda: world.scheduler.now,
@@ -92,12 +88,14 @@ class Replica(Process):
             worker=worker,
         )
         parts = Assembly(
-            config=CONFIG,
+            config=world.workload.config,
             source=self.source,
             ingest=self.ingest,
             checkpointer=self.checkpointer,
             dead_letters=self.letters,
-            snapshots=snapshots_of(CONFIG, self.source, self.ingest.layout, clock.wall()),
+            snapshots=snapshots_of(
+                world.workload.config, self.source, self.ingest.layout, clock.wall()
+            ),
             worker=worker,
             pulse=Pulse(clock.monotonic, lambda: None),
             supervisor=Supervisor({}, clock.monotonic),
@@ -151,6 +149,7 @@ class World(Protocol):
     """What a replica knows of the rest."""
 
     scheduler: Scheduler
+    workload: Workload
     disk: SharedDisk
     group: Group
     safe: set[Identity]

@@ -18,12 +18,13 @@ from streameval.checkpoints.store import (
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
-from streameval.events.errors import DamagedStateError
+from streameval.events.errors import DamagedStateError, RefusedStateError
 from streameval.events.records import CommitAnswer, Partition
 from streameval.events.saved_states import damaged
 from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
 from tests.batches import batch_of
+from tests.crashes.workload import Joined
 from tests.durability.checkpointing import (
     OTHER,
     LoneMember,
@@ -33,6 +34,7 @@ from tests.durability.checkpointing import (
     assignment,
     batch,
     owner,
+    with_policy,
 )
 from tests.durability.process import MINUTE, START, STORE, digests
 from tests.stores.drafts import MemoryStore
@@ -287,6 +289,8 @@ def test_a_commit_that_never_came_is_made_up_for(
         ((1, 1), [{CLICKS: 2}]),
         ((0, 2), [{SHOWN: 1}]),
         ((1, 2), []),
+        # Of another owner, which had read the logs to other offsets.
+        ((2, 1), [{CLICKS: 2}]),
     ],
 )
 def test_a_commit_that_never_came_is_made_up_for_where_a_joined_log_lacks_it(
@@ -306,6 +310,26 @@ def test_a_commit_that_never_came_is_made_up_for_where_a_joined_log_lacks_it(
     assert heir.commits == commits
 
 
+def test_a_commit_that_is_ahead_of_a_join_is_foreign() -> None:
+    heir = LoneMember(frontend=_join())
+    with pytest.raises(RefusedStateError, match=r"shown\[0\]: the group has committed offset 1"):
+        _assign_joined(heir, (1, 0))
+
+
+def test_counters_of_a_join_begin_behind_all_lists_that_may_have_been_exported() -> None:
+    lists, clicks = (joins := Joined(idle=False)).partitions[Partition("lists", 0)]
+    policies = with_policy("on_foreign_progress", "rebuild")
+    member = LoneMember(frontend=joins.frontend(), policies=policies)
+    _assign_joined(member, (10, 2), (lists, clicks))
+    for minute in range(30):
+        for log in (clicks, lists):
+            value = joins.value(log, f"r{minute}", "x", minute)
+            member.checkpointer.apply(batch_of(log, [value], minute))
+    member.checkpoint()
+    # Those of the first 26 minutes are over.
+    assert member.shown == 26 - 10
+
+
 def _join() -> JoinFrontend:
     options = AttributionOptions(
         impressions=[SHOWN.topic],
@@ -318,11 +342,13 @@ def _join() -> JoinFrontend:
 
 
 def _assign_joined(
-    member: LoneMember, committed: tuple[int | None, int | None] = (None, None)
+    member: LoneMember,
+    committed: tuple[int | None, int | None] = (None, None),
+    logs: Sequence[Partition] = (SHOWN, CLICKS),
 ) -> Mapping[Partition, int]:
-    logs = zip((SHOWN, CLICKS), committed, strict=True)
-    members = tuple(assignment(partition=log, committed=offset) for log, offset in logs)
-    return member.checkpointer.assigned([assignment(partition=SHOWN, members=members)])
+    pairs = zip(logs, committed, strict=True)
+    members = tuple(assignment(partition=log, committed=offset) for log, offset in pairs)
+    return member.checkpointer.assigned([assignment(partition=logs[0], members=members)])
 
 
 def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:

@@ -67,7 +67,6 @@ def write_state(
         "group": "g1",
         "shard": HOME,
         "offset": len(records),
-        "counted": 0,
         "clock": ingest.clock,
         "settings": config.settings(),
         "written_at": NOON,

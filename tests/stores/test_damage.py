@@ -176,7 +176,7 @@ def test_a_torn_file_of_a_later_version_is_skipped(writer: Writer, disk: Simulat
     key, content = later_round(330)
     disk.make_folder((STORE / key).parent)
     disk.create(STORE / key, [content])
-    with pytest.raises(StateVersionError, match="state version 5 is not known"):
+    with pytest.raises(StateVersionError, match="state version 6 is not known"):
         opened(disk).newest(SHARD)
     assert whole(opened(disk).newest(OTHER).saved, OTHER) == NEW
     disk.overwrite(STORE / key, content[:-1])

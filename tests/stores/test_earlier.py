@@ -18,7 +18,7 @@ state = { path = "state" }
 web = { listen = "127.0.0.1:0" }
 """
 SENTENCE = (
-    "state version 2 is not known; this release reads version 4. "
+    "state version 2 is not known; this release reads version 5. "
     "Use release 0.1.0, or count its events again"
 )
 

@@ -40,7 +40,7 @@ def with_schema(line: bytes, value: bytes) -> bytes:
 
 
 def version(line: bytes, number: bytes) -> bytes:
-    return line.replace(b'"version":4', b'"version":' + number, 1)
+    return line.replace(b'"version":5', b'"version":' + number, 1)
 
 
 def written_at(line: bytes, seconds: bytes) -> bytes:
@@ -62,7 +62,7 @@ def is_refused(state: Path, problem: str) -> None:
     ("change", "problem"),
     [
         ({"directory": lambda line: version(line, b"9" * 5_000)}, "ValidationError"),
-        ({"directory": lambda line: version(line, b'"4"')}, "Expected `int`"),
+        ({"directory": lambda line: version(line, b'"5"')}, "Expected `int`"),
         ({"directory": lambda line: with_schema(line, nested(100_000))}, "RecursionError"),
         (
             {"directory": lambda line: line.replace(b'"places":[', b'"places":[7,')},
