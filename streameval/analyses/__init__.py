@@ -1,1 +1,1 @@
-"""Analyses: conclusions from counts, each a room with its settings, words and surfaces."""
+"""Analyses: conclusions from counts, each a package with its settings, reader and output."""

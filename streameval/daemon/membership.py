@@ -1,4 +1,4 @@
-"""The name in a consumer group of a process whose state is its own."""
+"""The name in its consumer group of a process that shares its state with no other."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from streameval.checkpoints.storage import Disk
 from streameval.config.tables import StateOptions
 
 FILE: Final = ".member"
-"""In the folder of the state: the machine and the name of the one process that uses it."""
+"""File in the folder of the state: machine and name of the only process that uses it."""
 
 _SHARED: Final = "shared"
-"""The content of the file once two processes have used the folder: no name is given any more."""
+"""The content of the file once two processes have used the folder: then no process has a name."""
 
 _LONGEST: Final = 200
 
@@ -27,9 +27,9 @@ class MemberName:
     """A name that no other process has while this one lives, and the next process gets again.
 
     A static member that was killed is back at once under its name; Kafka waits for others until
-    the session ends. The name is in the folder of the state, locked. It is given only where no
-    second process and no other machine has ever used the folder: replicas that share a folder must
-    hand their partitions over when one stops, which static members do not.
+    the session ends. The name is in a locked file in the folder of the state. A process has one
+    only if no second process and no other machine has ever used the folder: replicas that share a
+    folder must hand their partitions over when one stops, which static members do not.
 
     Attributes:
         name: None if the folder is shared, or is a bucket, or cannot be locked.

@@ -1,4 +1,4 @@
-"""The configuration with which files and frames are counted: a file's, changed by options."""
+"""The configuration that counts files and frames: that of a file, overridden by options."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Files and frames of rows as blocks of Arrow columns: CSV, parquet, Arrow and JSON lines.
 
 Functions raise SourceError for a file that cannot be read, and InputError for one whose form cannot
-be told.
+be detected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Saved states as input of a command, and what such a request means for the metrics compared."""
+"""Saved states as input of a command: their counts, the metrics selected, and the method."""
 
 from __future__ import annotations
 

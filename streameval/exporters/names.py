@@ -1,4 +1,4 @@
-"""Names of families and labels as Prometheus takes them, without its client."""
+"""Names of families and labels that Prometheus accepts; does not import its client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The families of /metrics sent by OTLP, where the environment variables of OpenTelemetry say."""
+"""Sends the families of /metrics by OTLP, configured by environment variables of OpenTelemetry."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bounds of a difference that is looked at a planned number of times.
 
-Each side of a test spends half of its error rate, little of it at the first looks: after so much of
-the looks, the boundary of O'Brien and Fleming (1979) would have spent as much (Lan, DeMets, 1983).
+Each side of a test spends half of its error rate, little of it at the first looks: by each look, as
+much as the boundary of O'Brien and Fleming (1979) would have spent (Lan, DeMets, 1983).
 The bound of a look follows by recursive integration over the paths that have not crossed before
 (Armitage, McPherson, Rowe, 1969; Jennison, Turnbull, Group sequential methods, 2000, chapter 19).
 """

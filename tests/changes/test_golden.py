@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from streameval.analyses.changes.report import REFERENCE_WEEKS, ChangeSettings
-from streameval.analyses.changes.shifts import DailySums, DaySpan, Movement, Shift, Shifts
+from streameval.analyses.changes.shifts import DailySums, DaySpan, DayVariation, Shift, Shifts
 from streameval.analyses.changes.statistics import Look, judge_changes, look
 from streameval.inference.interval_formulas import log_evidence, normal_reach
 from streameval.statistics.intervals import GroupSums
@@ -17,7 +17,7 @@ from tests.changes.worlds import series_of
 from tests.present import present
 
 PRECISION, ALARM = 0.02, 91.0
-STEADY = Movement(0.0, 1e9)
+STEADY = DayVariation(0.0, 1e9)
 """Days that do not move, so that users alone make the error."""
 
 
@@ -91,8 +91,8 @@ def test_days_that_move_make_the_error_and_few_of_them_are_little_evidence() -> 
 def test_days_with_another_between_them_do_not_follow_each_other() -> None:
     total, days = moved(np.arange(28) / 2), np.delete(np.arange(28), 12)
     sums = GroupSums(days, total.numerators[days], total.denominators[days])
-    movement = present(golden(17, sums).movement(24))
-    assert movement == pytest.approx((0.00050092448, 5.55), rel=5e-8)
+    day_variation = present(golden(17, sums).day_variation(24))
+    assert day_variation == pytest.approx((0.00050092448, 5.55), rel=5e-8)
 
 
 def test_no_drop() -> None:

@@ -21,7 +21,7 @@ WEEKS: Final = "weeks"
 OTHERS: Final = "others"
 
 REFERENCE_WEEKS: Final = 4
-"""Earlier days of a weekday that make up its reference: fewer move by chance, more are past."""
+"""Earlier days of a weekday that make up its reference: fewer vary by chance, more are outdated."""
 
 _LEAST: Final = 7
 """Shortest `once_in`, days."""

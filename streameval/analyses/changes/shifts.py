@@ -1,7 +1,7 @@
 """Shift of a mean since a day: against earlier weeks, and against other slices.
 
 Each day is compared with the latest days of its weekday before the shift. Its error has two parts:
-users differ, which a jackknife over user groups shows, and days move, which the differences from
+users differ, which a jackknife over user groups shows, and days vary, which the differences from
 week to week show. The input is dense: a row for each calendar day, a column for each stratum.
 """
 
@@ -24,12 +24,12 @@ LATEST_DAYS: Final = 28
 """Days on which a change may have begun; the last of them is the day of the look."""
 
 FEWEST_WEEKLY_CHANGES: Final = 14
-"""Fewest differences from week to week that show how days move."""
+"""Fewest differences from week to week from which the variation of days is estimated."""
 
 WEEK: Final = 7
 
 _LONGEST: Final = 126
-"""Calendar days that are read: room for the days kept and a few without lists."""
+"""Calendar days that are read: the days stored, and a few without lists."""
 
 _NORMAL: Final = 1.4826
 """Standard deviations per median absolute deviation, of a normal distribution."""
@@ -122,7 +122,7 @@ class Shift(NamedTuple):
         return self.freedom > 0 and self.error > NOISE
 
 
-class Movement(NamedTuple):
+class DayVariation(NamedTuple):
     """Variation of the days of a slice beyond what their users explain.
 
     Attributes:
@@ -180,25 +180,25 @@ class Shifts:
     def latest(self) -> list[Shift]:
         """The shift since each of the latest days.
 
-        A day is left out if too few days before it show how days move, or if no day since then has
+        A day is left out if too few days before it tell how days vary, or if no day since then has
         a reference.
         """
         spans = [DaySpan(index, index, self.days) for index in range(self.start, self.days)]
         return [shift for shift in self.between(spans) if shift is not None]
 
     def between(
-        self, spans: Sequence[DaySpan], movement: Movement | None = None
+        self, spans: Sequence[DaySpan], day_variation: DayVariation | None = None
     ) -> list[Shift | None]:
         """The shifts of some days; None for an unknown one.
 
-        `movement`: of the days; by default estimated from the days before each span.
+        `day_variation`: of the days; by default estimated from the days before each span.
         """
         shifts: list[Shift | None] = [None] * len(spans)
-        moved = [movement or self.movement(span.before) for span in spans]
-        movements = {index: part for index, part in enumerate(moved) if part is not None}
-        if not movements:
+        per_span = [day_variation or self.day_variation(span.before) for span in spans]
+        variations = {index: part for index, part in enumerate(per_span) if part is not None}
+        if not variations:
             return shifts
-        some = [spans[index] for index in movements]
+        some = [spans[index] for index in variations]
         befores = [span.before for span in some]
         begins = [
             max((index for index in self._breaks if index <= before), default=0)
@@ -224,17 +224,17 @@ class Shifts:
         squares = np.square(weights.sum(axis=2)).sum(axis=1)
         days = np.einsum("srv,rvd->sd", by_row[0], references[0].days)
         squares += np.square(days).sum(axis=1)
-        by_days = squares * [part.variance for part in movements.values()]
-        freedom = np.array([part.freedom for part in movements.values()])
+        by_days = squares * [part.variance for part in variations.values()]
+        freedom = np.array([part.freedom for part in variations.values()])
         results = _shifts(means, by_days, freedom)
         for index, total_weight, shift in zip(
-            movements, total[:, 0, 0].tolist(), results, strict=True
+            variations, total[:, 0, 0].tolist(), results, strict=True
         ):
             if total_weight:
                 shifts[index] = shift._replace(day=self.first + spans[index].start)
         return shifts
 
-    def movement(self, before: int) -> Movement | None:
+    def day_variation(self, before: int) -> DayVariation | None:
         """Variation of the days before an index; None if there are too few."""
         some = np.flatnonzero(np.isfinite(self.weekly_changes[:before]))
         if some.size < FEWEST_WEEKLY_CHANGES:
@@ -249,7 +249,7 @@ class Shifts:
         if total:
             alike = float((residuals[follows] * residuals[follows + 1]).sum()) / total
         alike = min(max(alike, 0.0), _MOST_ALIKE)
-        return Movement(variance * (1.0 + alike) / (1.0 - alike), _EFFICIENCY * some.size)
+        return DayVariation(variance * (1.0 + alike) / (1.0 - alike), _EFFICIENCY * some.size)
 
     def _from_week_to_week(self) -> tuple[FloatArray, FloatArray]:
         """The weekly change of each day, and its variance by users."""

@@ -1,10 +1,10 @@
 """Values adjusted by pre-experiment data, whose intervals are narrower (CUPED).
 
-Users differ, and most of that was known before the experiment began. A covariate is one number of
-each user from then: clicks and lists, or the sums of a metric that decides. Its difference between
-the arms is chance, because users were assigned at random; the part of it that the metric shares is
-taken away: control variates on the jackknife over user groups (Deng et al., 2013; Lin, 2013). The
-correction of the error for estimated weights is that of Lavenberg and Welch (1981).
+Most differences between users were known before the experiment began. A covariate is one number of
+each user from that time: clicks and lists, or the sums of a metric that decides. Its difference
+between the arms is chance, because users were assigned at random; the part that the metric shares
+with it is subtracted: control variates on the jackknife over user groups (Deng et al., 2013; Lin,
+2013). The correction of the error for estimated weights is that of Lavenberg and Welch (1981).
 
 All users of an arm are compared at once, whatever day they came on, as far as the same shares
 assigned them: many may have had control's label before the experiment began. A covariate counts

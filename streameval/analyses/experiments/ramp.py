@@ -1,7 +1,7 @@
 """A ramp: users are compared with those who were assigned by the same shares.
 
-Who comes late differs from who was there: a day of a ramp has newcomers, who were assigned by new
-shares, and users who were assigned by old ones, so that after a change the treatment has more
+Users who come late differ from earlier ones. A day of a ramp has newcomers, who were assigned by
+new shares, and users who were assigned by old ones, so that after a change the treatment has more
 newcomers than control. Among users whom the same shares assigned, the arms are alike at any age.
 """
 

@@ -1,4 +1,4 @@
-"""Evidence about the users of variants: their split, what they were in, and missing user ids."""
+"""Evidence about the users of variants: their split, users in several, and missing user ids."""
 
 from __future__ import annotations
 

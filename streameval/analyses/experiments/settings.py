@@ -100,7 +100,7 @@ def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
 
 
 def _since(entry: Mapping[str, Any]) -> date | None:
-    """None if the entry has no day."""
+    """First day of an entry; None if it has none."""
     day = entry.get(SINCE)
     try:
         day = date.fromisoformat(day) if isinstance(day, str) else day

@@ -199,7 +199,7 @@ def compare_with_control(
     Primary metrics share the error rate: each is compared at alpha / (variants x primary metrics),
     and guardrails share another. The others are selected together; see `correct_for_number`.
 
-    `before`: what users did in the days before, which adjusts the values. `look`: of the planned
+    `before`: sums of users in the days before, which adjust the values. `look`: of the planned
     looks of the method "fixed".
     """
     named = {name for name in variants if name not in NOT_VALUES}
@@ -295,8 +295,8 @@ def with_segments(
 ) -> Report:
     """The report with a comparison of each segment; all of them are selected together.
 
-    Neither primary metrics nor guardrails are special in a segment. Values that were folded, and
-    events without a value, are shown and not judged.
+    Neither primary metrics nor guardrails are special in a segment. The overflow value, and events
+    without a value, are shown and not judged.
 
     `segments`: value of the segment -> variants. `before`: see `compare_with_control`.
     """

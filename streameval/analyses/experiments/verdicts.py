@@ -1,14 +1,14 @@
 """Verdicts of many comparisons: the error that they share, and guardrails.
 
-Of many comparisons, those that stand out are read, and their bounds are too good if each holds by
-itself. So a verdict and its bounds come from the same corrected interval: comparisons are selected
+Readers select the comparisons that stand out, and bounds that hold one by one are too narrow for
+those. So a verdict and its bounds come from the same corrected interval: comparisons are selected
 by the procedure of Benjamini and Hochberg (e-BH over e-values), and the bounds of the R selected
 among m have the error rate R alpha / m (Benjamini, Yekutieli, 2005; Xu, Wang, Ramdas, 2022).
 
-A decision needs all guardrails to be kept. That they are is claimed falsely only if one that is not
-passes its own test, so each is tested at the whole error rate, one-sided (Berger, Multiparameter
-hypothesis testing and acceptance sampling, 1982). To ship needs a better metric besides, for the
-same reason without a part of the error.
+A decision needs all guardrails to be kept. It is wrong only if a broken one passes its own test, so
+each is tested one-sided at the full error rate (Berger, Multiparameter hypothesis testing and
+acceptance sampling, 1982). Shipping needs a better metric, too; for the same reason, this does not
+divide the error rate.
 """
 
 from __future__ import annotations

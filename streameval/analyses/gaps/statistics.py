@@ -2,9 +2,9 @@
 
 The largest of many means is too large by chance and the smallest too small, so an interval of each
 says little about their difference. Here all pairs of values have intervals that hold together
-(Bonferroni; Hochberg and Tamhane, Multiple comparison procedures, 1987): whichever two are chosen
-for being extreme, theirs is among them. A value may be the worst unless another one is surely worse
-(Hsu, Simultaneous confidence intervals for all distances from the best, 1981).
+(Bonferroni; Hochberg and Tamhane, Multiple comparison procedures, 1987): so the interval
+of the two extreme values holds although they were selected. A value may be the worst unless another
+one is surely worse (Hsu, Simultaneous confidence intervals for all distances from the best, 1981).
 """
 
 from __future__ import annotations

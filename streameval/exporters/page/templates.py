@@ -1,4 +1,4 @@
-"""HTML from templates, where every text is escaped and moves nothing around it."""
+"""HTML from templates: every text is escaped, and its direction does not change its neighbours."""
 
 from __future__ import annotations
 
