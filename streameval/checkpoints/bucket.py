@@ -18,7 +18,7 @@ from obstore.exceptions import (
 )
 
 from streameval.checkpoints.settings import BucketOptions
-from streameval.checkpoints.storage import StoredFile
+from streameval.checkpoints.storage import StoredFile, missing_file
 from streameval.events.errors import StoreError
 from streameval.sources.remote import connect_bucket, reason
 
@@ -104,7 +104,7 @@ class Bucket:
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
                 raise _store_error(where, call, error) from error
-            raise FileNotFoundError(where) from error
+            raise missing_file(where) from error
         except (BaseError, OSError) as error:
             raise _store_error(where, call, error) from error
         self._progress()

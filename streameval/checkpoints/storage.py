@@ -186,6 +186,11 @@ def store_error(store: Path, error: OSError) -> StoreError:
     )
 
 
+def missing_file(path: str) -> FileNotFoundError:
+    """The error for a file or an object that does not exist, with its path as `filename`."""
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
 def _is_shared(folder: Path) -> bool:
     return folder.stat().st_mode & _SHARED == _SHARED
 
@@ -364,7 +369,7 @@ class Folder:
         try:
             yield
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise FileNotFoundError(str(path)) from error
+            raise missing_file(str(path)) from error
         except OSError as error:
             raise store_error(self._top, error) from error
 

@@ -41,7 +41,7 @@ from streameval.checkpoints.format import (
 )
 from streameval.checkpoints.rounds import RoundWriter
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
-from streameval.checkpoints.storage import Disk, Folder, Storage, StoredFile
+from streameval.checkpoints.storage import Disk, Folder, Storage, StoredFile, missing_file
 from streameval.events.errors import (
     DamagedStateError,
     RefusedStateError,
@@ -361,7 +361,7 @@ class Store:
         # Some of many processes write meanwhile; the next try reads only their rounds.
         self._directories = cached
         if None in read:
-            raise FileNotFoundError(unread[read.index(None)])
+            raise missing_file(self._storage.path_of(unread[read.index(None)]))
         self._directories = {name: cached[name] for name in newest}
         writers: dict[str, list[Mapping[Shard, Location] | None]] = {}
         faults = []
@@ -474,7 +474,7 @@ class Store:
         except FileNotFoundError as error:
             if location not in self.listing().shards.get(location.shard, ()):
                 raise
-            raise damaged(str(error), "it is missing") from error
+            raise damaged(error.filename, "it is missing") from error
 
     def read(
         self, location: Location, needs: Callable[[Entry], bool] = lambda _: True
@@ -511,7 +511,7 @@ class Store:
                 return self._parts([entry])[entry.name]
             except FileNotFoundError as error:
                 problem = f"the file of part {entry.name!r} is missing"
-                raise damaged(str(error), problem) from error
+                raise damaged(error.filename, problem) from error
 
         # Local parts are read again instead of staying in memory.
         return SavedCheckpoint(path, header, entries, read_again)

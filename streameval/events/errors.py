@@ -9,11 +9,11 @@ from typing import TypeVar, dataclass_transform
 from streameval.events.previews import redact_detail
 from streameval.events.printable import printable, without_user
 
-E = TypeVar("E", bound="StreamevalError")
+_E = TypeVar("_E", bound="StreamevalError")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
-def named_fields(error: type[E]) -> type[E]:
+def named_fields(error: type[_E]) -> type[_E]:
     """Let the constructor of an error take its message, and its annotated fields by name."""
     return dataclass(kw_only=True, eq=False, repr=False)(error)
 
