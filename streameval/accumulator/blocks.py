@@ -1,4 +1,4 @@
-"""Blocks of events that were given one at a time, and are counted together as batches.
+"""Blocks of events that were counted one at a time, and reach the table as batches.
 
 The kernel checks ids while it finds the hits. What it does not take must be checked, and perhaps
 converted, first.

@@ -74,7 +74,7 @@ def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]
     for name, statistic in content.statistics.items():
         inputs = content.specs[name].inputs(content.context)
         of_inputs = (pair for pair in sorted(content.digests.items()) if pair[0] in inputs)
-        digests = {of: sorted(found) for of, found in of_inputs}
+        digests = {of: sorted(contents) for of, contents in of_inputs}
         yield packed(name) + (b"\x93" if digests else b"\x92") + packed(inputs)
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
@@ -121,8 +121,8 @@ def restore_content(
         if name not in differing:
             texts = [text for text in entry.inputs if text != TIME_ZONE]
             statistic.restore(entry.relations, cells, codes, texts, differing)
-        for of, found in entry.digests.items():
-            digests[of] = digests.get(of, frozenset()) | frozenset(found)
+        for of, contents in entry.digests.items():
+            digests[of] = digests.get(of, frozenset()) | frozenset(contents)
     return kind, events, frozenset(missing), digests
 
 

@@ -47,12 +47,12 @@ def cell_advice(
     for at, sentence in _catalogue_mismatches(table, cells):
         advices[at] = DataQualityWarning(("catalogue",), sentence)
     unshown = biases(table, cells)
-    for kind, found in (
+    for kind, sentences in (
         ("scores", _unscored(table, cells, before)),
         ("types", _untyped(table, cells, before)),
         ("ids", _without_hit(table, cells)),
     ):
-        for at, sentence in found:
+        for at, sentence in sentences:
             # The list of a ranker that was not shown has no scores, and may well have no hit.
             if unshown[at] is None:
                 advices[at] = DataQualityWarning((kind,), sentence)
@@ -132,18 +132,18 @@ def _untyped(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[
 def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
     """Cells with more items shown than the catalogue has, or with no item of the catalogue."""
     catalog = table.context.catalog
-    of_items = [shown for shown in _of_kind(table, ItemsShown) if shown.options.of == "items"]
+    of_items = [part for part in _of_kind(table, ItemsShown) if part.options.of == "items"]
     for at, exposures in chain(*(enumerate(s.view(cells)) for s in of_items if catalog)):
-        shown = f"{exposures.distinct:,.0f} distinct items, and"
+        distinct = f"{exposures.distinct:,.0f} distinct items, and"
         if isinstance(catalog, int):
             if exposures.distinct > catalog:
                 remedy = "is the catalogue larger, or is a whole list one id?"
-                yield at, f"{shown} catalog = {catalog:,}: {remedy}"
+                yield at, f"{distinct} catalog = {catalog:,}: {remedy}"
         elif catalog:
             enough = exposures.distinct >= min(_FEWEST_OUTSIDE, len(catalog))
             if enough and not exposures.meets(catalog):
                 none = f"none is in the catalogue of {len(catalog):,}"
-                yield at, f"{shown} {none}: do lists and catalogue use the same ids?"
+                yield at, f"{distinct} {none}: do lists and catalogue use the same ids?"
 
 
 def _of_kind(table: Table, kind: type[S]) -> list[S]:

@@ -151,17 +151,17 @@ class CountedBatch:
         if options is None:
             numerators, denominators = map(np.array, of_events(self.results(metric)))
             return [terms.Terms(self._every, text, largest, numerators, denominators)]
-        found = []
+        result = []
         if (explicit := self.ranks(options)) is not None:
             rows, ranks = explicit
             per_item = metric.definition.per == "item"
             counts = items_at(metric, ranks) if per_item else np.zeros_like(ranks)
-            found.append(terms.Terms(rows, text, largest, np.zeros(ranks.size), counts))
+            result.append(terms.Terms(rows, text, largest, np.zeros(ranks.size), counts))
         for rows, lists in self.lists(options):
-            found.append(
+            result.append(
                 terms.Terms(rows, text, largest, *sums_of_lists(metric, lists, self.context))
             )
-        return found
+        return result
 
     @cached_property
     def _every(self) -> IntArray:

@@ -343,8 +343,8 @@ class EventChecks:
             return None
         if len(missing) < len(self._requested_types) and self._types.total() < _FEWEST:
             return None
-        named, found = ", ".join(map(repr, missing)), self._types.most_common(_MOST_TYPES)
-        frequent = ", ".join(f"{name!r:.80} ({count:,})" for name, count in found)
+        named, counts = ", ".join(map(repr, missing)), self._types.most_common(_MOST_TYPES)
+        frequent = ", ".join(f"{name!r:.80} ({count:,})" for name, count in counts)
         if are_hidden():
             frequent = "hidden"
         return (

@@ -198,7 +198,7 @@ class _Outcomes:
     def apply(
         self, rows: Sequence[bytes], search: Search, *, is_ranked: bool
     ) -> tuple[list[_Outcome], Mapping[int, Collection[_HitsRow]]]:
-        """Count events, given as `Block.rows` gives them: their outcomes, and the rows changed."""
+        """Count events in the form of `Block.rows`: their outcomes, and the rows changed."""
         known, outcomes = self._known[is_ranked], []
         for row in rows:
             outcome = known.get(row)
@@ -322,10 +322,10 @@ class _RowFormula:
         """The contributions of rows with these counts, shape (n,) each."""
         view = _NextView(_NextRows(rank, size, hits, ordinals))
         with suppress(TypeError, AttributeError, NotImplementedError):
-            found = call_metric(self._metric, view, self._context)
-            if isinstance(found, _Contributions):
+            result = call_metric(self._metric, view, self._context)
+            if isinstance(result, _Contributions):
                 self.size, self.k = view.size, view.k
-                return array_of(self._metric, found.values, rank.size)
+                return array_of(self._metric, result.values, rank.size)
         raise ArithmeticError(self._metric)
 
 
@@ -463,12 +463,12 @@ class _HitsMean:
                 ranks = np.arange(chunk * _AHEAD + 1, (chunk + 1) * _AHEAD + 1)
                 values = self._values_at(np.repeat(ranks, _AHEAD), row.size, 0)
                 self._new[row.size, chunk] = values.reshape(_AHEAD, _AHEAD).tolist()
-            found = _NextValues(0, self._new[row.size, chunk][index], scaled)
+            next_values = _NextValues(0, self._new[row.size, chunk][index], scaled)
         else:
             values = self._values_at(np.full(_AHEAD, row.rank), row.size, count)
-            found = _NextValues(count, values.tolist(), scaled)
-        self._next[row] = found
-        return found
+            next_values = _NextValues(count, values.tolist(), scaled)
+        self._next[row] = next_values
+        return next_values
 
     def _values_at(self, ranks: IntArray, size: int, first: int) -> FloatArray:
         """The contributions at these ranks, with the next counts in turn."""

@@ -155,10 +155,10 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
     return OwnMetricError(f"{problem}. {remedy}.", metric=metric.text, remedy=remedy)
 
 
-def _wrong_value(metric: Metric, found: object, expected: str) -> OwnMetricError:
+def _wrong_value(metric: Metric, returned: object, expected: str) -> OwnMetricError:
     remedy = f"return {expected}"
-    returned = preview(found) if are_hidden() else f"{found!r:.80}"
-    problem = f"metric {metric.text!r} returned {returned}; {remedy}."
+    text = preview(returned) if are_hidden() else f"{returned!r:.80}"
+    problem = f"metric {metric.text!r} returned {text}; {remedy}."
     return OwnMetricError(problem, metric=metric.text, remedy=remedy)
 
 

@@ -43,11 +43,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """True if `other` keeps the same statistics, and as much or more by user."""
         if self is other:
             return True
-        ours, theirs = self.by_slot, other.by_slot
+        own_slots, other_slots = self.by_slot, other.by_slot
         return (
             self.limits.depth == other.limits.depth
-            and all(slot in theirs and spec.within(theirs[slot]) for slot, spec in ours.items())
-            and all(spec.is_optional or slot in ours for slot, spec in theirs.items())
+            and all(
+                slot in other_slots and spec.within(other_slots[slot])
+                for slot, spec in own_slots.items()
+            )
+            and all(spec.is_optional or slot in own_slots for slot, spec in other_slots.items())
         )
 
     @property

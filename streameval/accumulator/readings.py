@@ -107,8 +107,8 @@ def _checked(
 ) -> list[Reading]:
     """The readings with their notes and verdicts; those that cannot be trusted without interval."""
     biased = biases(table, cells)
-    told = biased if metric.definition.interactions else [None] * cells.size
-    notes = [bias or metric.peers for bias in told]
+    relevant_biases = biased if metric.definition.interactions else [None] * cells.size
+    notes = [bias or metric.peers for bias in relevant_biases]
     if any(notes):
         readings = [
             replace(reading, note=note) for reading, note in zip(readings, notes, strict=True)
@@ -165,10 +165,10 @@ def _with_intervals(
         return [replace(reading, no_interval=reason) for reading in readings]
     lists, anonymous = groups.lists(cells)
     # The denominators of a ratio are another metric's sums, and not its lists.
-    whole = sums if denominator(metric) is None else groups.of(metric.per_list, cells)
+    counted = sums if denominator(metric) is None else groups.of(metric.per_list, cells)
     covered = [
         float(of_cell.denominators.sum()) / max(reading.count, 1)
-        for of_cell, reading in zip(whole, readings, strict=True)
+        for of_cell, reading in zip(counted, readings, strict=True)
     ]
     named = (1.0 - anonymous / np.maximum(lists, 1)).tolist()
     coverage = map(Coverage, covered, named)

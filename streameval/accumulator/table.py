@@ -161,13 +161,13 @@ class Table:
         self.input_digests = merged_digests(self.input_digests, digests_of(self.context))
         where = cell_of_each(cells, len(batch))
         if self.reads_lists:
-            kept = replace(batch, **_READ_BY_FORMULAS, times=times)
+            stored = replace(batch, **_READ_BY_FORMULAS, times=times)
         else:
             # Items shown are counted at once, so that the next batch gets the memory of their ids.
             for name in self.plan.at_once:
                 self._statistics[name].count(batch, where)
             none: list[Any] = [()] * len(batch)
-            kept = Batch(
+            stored = Batch(
                 recommendations=none,
                 interactions=none,
                 positions=batch.positions,
@@ -176,10 +176,10 @@ class Table:
                 event_ids=batch.event_ids,
                 matches=batch.matches,
             )
-        self._pending.append(CountedEvents(kept, where, values))
+        self._pending.append(CountedEvents(stored, where, values))
         self._lists += len(batch)
         # Arrays of a caller may be reused, too.
-        columns = (kept.recommendations, kept.interactions)
+        columns = (stored.recommendations, stored.interactions)
         borrowed = borrowed or any(isinstance(lists, IdColumn) for lists in columns)
         holds = self.reads_lists or self.plan.reads_users or batch.positions is not None
         if (borrowed and holds) or self._lists >= (_MOST_IDS if self.reads_lists else _MOST_LISTS):

@@ -28,8 +28,8 @@ from streameval.statistics.terms import (
     Terms,
     add_sums,
     lists_with_users,
-    owner_totals,
     restore_sums,
+    slot_totals,
     sums_of,
 )
 from streameval.statistics.users import ListUsers, user_groups
@@ -108,20 +108,20 @@ class Groups(Statistic):
         keys = [users.cells, users.days, nameless]
         self.relations["lists"].add(keys, [np.ones_like(users.cells)])
         # The slot of a list is the index of its cell, day and group.
-        known, index = place_values(users.cells)
+        distinct_cells, index = place_values(users.cells)
         first = int(users.days.min())
         span = int(users.days.max()) - first + 1
         slot = (index * span + (users.days - first)) * width + groups
-        slots = np.arange(min(known.size * span * width, _DENSE * slot.size + width))
-        if slots.size < known.size * span * width:
+        slots = np.arange(min(distinct_cells.size * span * width, _DENSE * slot.size + width))
+        if slots.size < distinct_cells.size * span * width:
             slots, slot = np.unique(slot, return_inverse=True)
         index, rest = np.divmod(slots, span * width)
-        keys = [known[index], rest // width + first, rest % width]
+        keys = [distinct_cells[index], rest // width + first, rest % width]
         slot = np.where(users.grouped, slot, slots.size)
-        totals, exact = owner_totals(slots.size, slot, terms, self.options.metrics)
+        totals, exact = slot_totals(slots.size, slot, terms, self.options.metrics)
         add_sums(self.relations["sums"], keys, totals)
-        for (who, *others), counts in exact:
-            self.relations["exact"].add([*(key[who] for key in keys), *others], counts)
+        for (of_exact, *others), counts in exact:
+            self.relations["exact"].add([*(key[of_exact] for key in keys), *others], counts)
 
     restore = restore_sums
 
@@ -138,11 +138,11 @@ class Groups(Statistic):
     def on_day(self, day: int) -> Self:
         """A copy with everything on one day."""
 
-        def moved(relation: Relation) -> Relation:
+        def on_day(relation: Relation) -> Relation:
             cells, days, *rest = relation.columns
             return relation.like([cells, np.full(days.size, day), *rest])
 
-        return self.mapped(moved)
+        return self.mapped(on_day)
 
     def by_day(self) -> Iterator[tuple[int, Self, Relation]]:
         """Each event day, ascending, with its sums, and (cell) -> lists in them."""
@@ -186,13 +186,13 @@ class Groups(Statistic):
         """Days, and numerators in UNIT and denominators by day and group."""
         rows = [self._cached(cell, partial(self._rows, cell)) for cell in cells]
         if days is None:
-            of_rows = [np.zeros(0, np.int64), *(days_here for days_here, _ in rows)]
+            of_rows = [np.zeros(0, np.int64), *(days_of_cell for days_of_cell, _ in rows)]
             days = distinct(np.concatenate(of_rows))[-MOST_DAYS:]
         width, metrics = self.options.groups, len(self.options.metrics)
         sums = np.zeros((2, days.size * width), np.int64)
-        for days_here, parts in rows:
-            same = np.array_equal(days, days_here)
-            starts = np.searchsorted(days, days_here) * width
+        for days_of_cell, parts in rows:
+            same = np.array_equal(days, days_of_cell)
+            starts = np.searchsorted(days, days_of_cell) * width
             for at, counts in parts:
                 for half, counted in zip(sums, counts[column::metrics], strict=True):
                     if same:

@@ -68,10 +68,19 @@ class Hits(Statistic):
 
     def add(self, lists: Lists) -> None:
         """Count lists by their columns."""
-        graded, owner, hits = int(lists.is_graded), lists.owner, np.ones_like(lists.owner)
+        graded, list_index, hits = (
+            int(lists.is_graded),
+            lists.list_index,
+            np.ones_like(lists.list_index),
+        )
         # Group first: the many hits have few distinct keys, and each key is written three times.
         (cell, interacted, length, rank), counts = group_sum(
-            [lists.cell[owner], lists.interacted[owner], lists.length[owner], lists.rank],
+            [
+                lists.cell[list_index],
+                lists.interacted[list_index],
+                lists.length[list_index],
+                lists.rank,
+            ],
             [hits, lists.ordinal, (lists.ordinal == 1).astype(np.int64)],
         )
         none = np.zeros(2 * rank.size, np.int64)
@@ -110,8 +119,8 @@ class Hits(Statistic):
 def explicit_ranks_within(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
     """The list and the rank of each item at an explicit position that is kept."""
     ranks = explicit_ranks(batch)
-    here = ranks.values <= options.last
-    return np.repeat(np.arange(len(ranks)), ranks.lengths)[here], ranks.values[here]
+    inside = ranks.values <= options.last
+    return np.repeat(np.arange(len(ranks)), ranks.lengths)[inside], ranks.values[inside]
 
 
 class HitsOfCells(HitsView):
@@ -142,9 +151,9 @@ class HitsOfCells(HitsView):
     @cached_property
     def having(self) -> IntArray:
         """Lists of each cell with any item or not, any interaction or not; shape (2, 2, cells)."""
-        here = (self._length > 0).astype(np.int64), (self._interacted > 0).astype(np.int64)
+        having = (self._length > 0).astype(np.int64), (self._interacted > 0).astype(np.int64)
         lists = np.zeros((2, 2, self.cells), np.int64)
-        np.add.at(lists, (*here, self._cell_index), self._lists)
+        np.add.at(lists, (*having, self._cell_index), self._lists)
         return lists
 
     @property

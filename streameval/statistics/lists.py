@@ -103,14 +103,14 @@ class Lists(HitsView):
             the convention raises an error.
         interacted: number of relevant items interacted with.
         length: number of items in the list, up to the depth.
-        owner: index of the list of each hit, shape (hits,).
+        list_index: index of the list of each hit, shape (hits,).
         rank: rank of each hit.
         gains: None if the interactions have no gains other than 1.
     """
 
     def __init__(self, columns: Sequence[IntArray], gains: Gains | None = None) -> None:
         # Read-only, because several metrics read them.
-        self.cell, self.kind, self.interacted, self.length, self.owner, self.rank = map(
+        self.cell, self.kind, self.interacted, self.length, self.list_index, self.rank = map(
             read_only, columns
         )
         self.gains = gains
@@ -118,8 +118,8 @@ class Lists(HitsView):
     @cached_property
     def ordinal(self) -> IntArray:
         """1 for the first hit of its list, 2 for the second, ..."""
-        starts = np.searchsorted(self.owner, np.arange(len(self)))
-        ordinals: IntArray = np.arange(self.owner.size) - starts[self.owner] + 1
+        starts = np.searchsorted(self.list_index, np.arange(len(self)))
+        ordinals: IntArray = np.arange(self.list_index.size) - starts[self.list_index] + 1
         return read_only(ordinals)
 
     @property
@@ -136,10 +136,10 @@ class Lists(HitsView):
         """These lists, which ascend."""
         index = np.full(len(self), -1)
         index[rows] = np.arange(rows.size)
-        hits = np.flatnonzero(index[self.owner] >= 0)
+        hits = np.flatnonzero(index[self.list_index] >= 0)
         gains = self.gains and Gains(self.gains.of_hits[hits], self.gains.ideal.take(rows))
         columns = [column[rows] for column in (self.cell, self.kind, self.interacted, self.length)]
-        return Lists([*columns, index[self.owner[hits]], self.rank[hits]], gains)
+        return Lists([*columns, index[self.list_index[hits]], self.rank[hits]], gains)
 
     def __len__(self) -> int:
         return self.length.size
@@ -155,34 +155,34 @@ class Lists(HitsView):
     def best(self, k: int | None) -> HitRows:
         """The hits of the ideal order: the relevant items by descending gain, up to rank k."""
         widths = self.interacted if self.gains is None else self.gains.ideal.lengths
-        owner = np.repeat(np.arange(widths.size), widths)
-        rank = np.arange(owner.size) - (np.cumsum(widths) - widths)[owner] + 1
+        list_index = np.repeat(np.arange(widths.size), widths)
+        rank = np.arange(list_index.size) - (np.cumsum(widths) - widths)[list_index] + 1
         gain = np.ones(rank.size) if self.gains is None else self.gains.ideal.values
-        here = up_to(rank, k)
-        owner, rank = owner[here], rank[here]
+        inside = up_to(rank, k)
+        list_index, rank = list_index[inside], rank[inside]
         return HitRows(
             rank=rank,
             hits=np.ones_like(rank),
             ordinals=rank,
-            size=self.interacted[owner],
-            gain=gain[here],
-            list_index=owner,
+            size=self.interacted[list_index],
+            gain=gain[inside],
+            list_index=list_index,
             lists=len(self),
         )
 
     def rows_by(self, size: int, k: int | None) -> HitRows:
         """See `HitsView`."""
-        here = up_to(self.rank, k)
+        inside = up_to(self.rank, k)
         if size == FIRST:
-            here &= self.ordinal == 1
-        owner = self.owner[here]
+            inside &= self.ordinal == 1
+        list_index = self.list_index[inside]
         return HitRows(
-            rank=self.rank[here],
-            hits=np.ones(owner.size, np.int64),
-            ordinals=self.ordinal[here],
-            size=self._size(size)[owner],
-            gain=self.gain[here],
-            list_index=owner,
+            rank=self.rank[inside],
+            hits=np.ones(list_index.size, np.int64),
+            ordinals=self.ordinal[inside],
+            size=self._size(size)[list_index],
+            gain=self.gain[inside],
+            list_index=list_index,
             lists=len(self),
         )
 
@@ -216,12 +216,14 @@ def lists_of(
     if options.repeats.startswith("compact"):
         # Lists with explicit positions keep their repeats.
         ranked = repeat(None) if positioned is None else positioned.tolist()
-        shown = [
+        recommendations = [
             items if there else list(dict.fromkeys(items[: options.rows]))
             for items, there in zip(batch.recommendations, ranked, strict=False)
         ]
-        acts = [*batch.interactions]
-        searched = replace(batch, recommendations=shown, interactions=acts, matches=None)
+        interactions = [*batch.interactions]
+        searched = replace(
+            batch, recommendations=recommendations, interactions=interactions, matches=None
+        )
     search = Search(every=True)
     if positioned is None:
         search = Search(options.last, every=options.repeats == "every")
@@ -237,25 +239,25 @@ def lists_of(
         if relevant.size:
             gains = every.gain[again] if every.gain.size else np.ones(rows.size)
             relevant, values = np.concatenate((relevant, rows)), np.concatenate((values, gains))
-    owner, rank = hits.list_index, hits.rank_index + 1
-    gain = hits.gain if hits.gain.size else np.ones(owner.size)
+    list_index, rank = hits.list_index, hits.rank_index + 1
+    gain = hits.gain if hits.gain.size else np.ones(list_index.size)
     kind = np.zeros(hits.length.size, np.int64)
     if positioned is not None:
         kind += POSITIONED * positioned
-        ranks, there = explicit_ranks(batch), positioned[owner]
-        rank[there] = ranks.values[ranks.offsets[owner[there]] + hits.rank_index[there]]
+        ranks, there = explicit_ranks(batch), positioned[list_index]
+        rank[there] = ranks.values[ranks.offsets[list_index[there]] + hits.rank_index[there]]
         inside = np.flatnonzero(rank <= options.last)
         # The sort is stable, so items at one rank keep the order of the list.
-        order = inside[np.lexsort((rank[inside], owner[inside]))]
+        order = inside[np.lexsort((rank[inside], list_index[inside]))]
         if options.repeats != "every":
-            order = order[first_hits(owner[order], hits.item[order])]
-        owner, rank, gain = owner[order], rank[order], gain[order]
+            order = order[first_hits(list_index[order], hits.item[order])]
+        list_index, rank, gain = list_index[order], rank[order], gain[order]
     if options.ids == "integer" and kind_of_ids(batch) == "text":
         without_gains = hits.interaction_count > 0
         without_gains[hits.graded] = False
         kind += REFUSED * without_gains
     length = np.minimum(hits.length, options.last)
-    columns = [cells, kind, hits.interacted, length, owner, rank]
+    columns = [cells, kind, hits.interacted, length, list_index, rank]
     graded = np.zeros(length.size, np.bool_)
     graded[relevant[values != 1]] = True
     if not graded.any():

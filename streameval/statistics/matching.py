@@ -75,12 +75,12 @@ def kind_of_ids(batch: Batch) -> IdKind:
     return "text" if isinstance(next(chain.from_iterable(lists), ""), str) else "integer"
 
 
-def first_hits(owner: IntArray, item: IntArray) -> IntArray:
+def first_hits(list_index: IntArray, item: IntArray) -> IntArray:
     """Which hits are the first of their item in their list, ascending."""
-    order = np.lexsort((item, owner))
-    owner, item = owner[order], item[order]
+    order = np.lexsort((item, list_index))
+    list_index, item = list_index[order], item[order]
     first = np.ones(order.size, np.bool_)
-    first[1:] = (owner[1:] != owner[:-1]) | (item[1:] != item[:-1])
+    first[1:] = (list_index[1:] != list_index[:-1]) | (item[1:] != item[:-1])
     return np.sort(order[first])
 
 
@@ -115,22 +115,22 @@ def _matches(batch: Batch, search: Search) -> Matches:
 
 def _with_gains(matches: Matches, lists: Ragged, interactions: GradedIds) -> Matches:
     """The matches of codes with the gains of interactions."""
-    acts, gains = interactions.ragged, interactions.gains
+    ragged, gains = interactions.ragged, interactions.gains
     entries = np.flatnonzero(~np.isnan(gains))
     if not entries.size:
         return matches
-    owners = acts.spread(np.arange(len(acts)))
+    list_index = ragged.spread(np.arange(len(ragged)))
     hits = lists.values[lists.offsets[matches.list_index] + matches.rank_index]
     # Numbers of items, because ids may be any integers.
-    items = np.unique(np.concatenate((acts.values[entries], hits)), return_inverse=True)[1]
+    items = np.unique(np.concatenate((ragged.values[entries], hits)), return_inverse=True)[1]
     width = int(items.max(initial=0)) + 1
-    keys = owners[entries] * width + items[: entries.size]
+    keys = list_index[entries] * width + items[: entries.size]
     order = np.argsort(keys)
-    wanted = matches.list_index * width + items[entries.size :]
-    found = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
-    has_gain = keys[order][found] == wanted
+    hit_keys = matches.list_index * width + items[entries.size :]
+    index = np.minimum(np.searchsorted(keys[order], hit_keys), keys.size - 1)
+    has_gain = keys[order][index] == hit_keys
     return matches._replace(
-        gain=np.where(has_gain, gains[entries][order][found], 1.0),
-        graded=np.unique(owners[entries]),
+        gain=np.where(has_gain, gains[entries][order][index], 1.0),
+        graded=np.unique(list_index[entries]),
         gains=gains[entries],
     )

@@ -90,9 +90,9 @@ class ItemPlacements(Statistic):
 
     def empty(self) -> Self:
         """See `Statistic.empty`."""
-        twin = super().empty()
-        twin.kinds_of = self.kinds_of
-        return twin
+        duplicate = super().empty()
+        duplicate.kinds_of = self.kinds_of
+        return duplicate
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists."""
@@ -100,26 +100,26 @@ class ItemPlacements(Statistic):
             batch = batch.of_type(self.options.type)
         where = cell_of_each(cells, len(batch))
         self.relations["lists"].add([where], [np.ones_like(where)])
-        relevant, shown = [*map(relevant_items, batch.interactions)], [*batch.recommendations]
+        relevant, recommended = [*map(relevant_items, batch.interactions)], [*batch.recommendations]
         # Items interacted with, by kind.
         codes, index = self._kinds([item for items in relevant for item in items])
-        owner = np.repeat(where, np.fromiter(map(len, relevant), np.int64, len(relevant)))
-        self.relations["interacted"].add([owner[index], codes], [np.ones_like(codes)])
+        cell_index = np.repeat(where, np.fromiter(map(len, relevant), np.int64, len(relevant)))
+        self.relations["interacted"].add([cell_index[index], codes], [np.ones_like(codes)])
         # Items shown, and hits, by kind and rank.
-        lengths = np.fromiter(map(len, shown), np.int64, len(shown))
+        lengths = np.fromiter(map(len, recommended), np.int64, len(recommended))
         starts = np.cumsum(lengths) - lengths
         ranks = np.arange(1, int(lengths.sum()) + 1) - np.repeat(starts, lengths)
         hits = np.zeros_like(ranks)
-        positions = batch.positions or [None] * len(shown)
-        rows = zip(starts.tolist(), shown, positions, relevant, strict=True)
+        positions = batch.positions or [None] * len(recommended)
+        rows = zip(starts.tolist(), recommended, positions, relevant, strict=True)
         for start, items, explicit, relevant_of_list in rows:
             if explicit is not None:
                 ranks[start : start + len(items)] = explicit
             if not relevant_of_list.isdisjoint(items):
                 hits[[start + row for row in _first_hits(items, explicit, relevant_of_list)]] = 1
-        codes, index = self._kinds([item for items in shown for item in items])
-        owner, hits = np.repeat(where, lengths), hits[index]
-        keys = [owner[index], codes, ranks[index]]
+        codes, index = self._kinds([item for items in recommended for item in items])
+        cell_index, hits = np.repeat(where, lengths), hits[index]
+        keys = [cell_index[index], codes, ranks[index]]
         self.relations["ranks"].add(keys, [np.ones_like(hits), hits])
 
     def view(self, cells: IntArray) -> list[Placements]:
@@ -183,9 +183,9 @@ class Placements(msgspec.Struct, frozen=True, eq=False):
         return int(items[kinds == kind_code(kind)].sum())
 
     def _up_to(self, kind: str, k: int | None) -> tuple[IntArray, IntArray, IntArray]:
-        kinds, ranks, shown, hits = self.ranks
-        here = (kinds == kind_code(kind)) & up_to(ranks, k)
-        return ranks[here], shown[here], hits[here]
+        kinds, ranks, exposures, hits = self.ranks
+        inside = (kinds == kind_code(kind)) & up_to(ranks, k)
+        return ranks[inside], exposures[inside], hits[inside]
 
 
 @lru_cache(maxsize=65_536)

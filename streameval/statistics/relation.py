@@ -124,20 +124,22 @@ class Relation:
             The index in `cells` of each row's cell, and the other columns as 64-bit integers.
         """
         columns = self.columns
-        cells_here = columns[0].astype(np.int64)
+        cells_of_rows = columns[0].astype(np.int64)
         starts, ends = (
-            np.searchsorted(cells_here, cells),
-            np.searchsorted(cells_here, cells, side="right"),
+            np.searchsorted(cells_of_rows, cells),
+            np.searchsorted(cells_of_rows, cells, side="right"),
         )
         lengths = ends - starts
-        owner = np.repeat(np.arange(cells.size), lengths)
-        rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-        return owner, [column[rows].astype(np.int64) for column in columns[1:]]
+        cell_index = np.repeat(np.arange(cells.size), lengths)
+        rows = np.arange(cell_index.size) + np.repeat(
+            starts - (np.cumsum(lengths) - lengths), lengths
+        )
+        return cell_index, [column[rows].astype(np.int64) for column in columns[1:]]
 
     def by_cell(self, cells: IntArray) -> list[RelationColumns]:
         """The columns without the cell, for each of these cells."""
-        owner, columns = self.of(cells)
-        edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
+        cell_index, columns = self.of(cells)
+        edges = np.searchsorted(cell_index, np.arange(cells.size + 1)).tolist()
         return [[column[start:stop] for column in columns] for start, stop in pairwise(edges)]
 
     def parts_of(self, cell: int) -> Iterator[RelationColumns]:
@@ -159,9 +161,9 @@ class Relation:
 
     def like(self, columns: Sequence[IntArray]) -> Relation:
         """A relation of the same shape with these rows; keys may repeat, in any order."""
-        twin = Relation(self.shape)
-        twin.add(columns[: self.shape.keys], columns[self.shape.keys :])
-        return twin
+        relation = Relation(self.shape)
+        relation.add(columns[: self.shape.keys], columns[self.shape.keys :])
+        return relation
 
     def mapped(self, column: int, table: IntArray) -> Relation:
         """A copy with the codes of a key column replaced by table[code]."""
@@ -196,11 +198,11 @@ class Relation:
         upper, lower = cells >> bits, narrow([cells & ((1 << bits) - 1)])
         edges = [0, *(np.flatnonzero(upper[1:] != upper[:-1]) + 1).tolist(), cells.size]
         for start, stop in pairwise(edges):
-            twin = Relation(self.shape)
+            part = Relation(self.shape)
             # The rows already ascend. Copy them, because a view would keep all other rows alive.
-            twin._parts = [[column[start:stop].copy() for column in (*lower, *columns[1:])]]
-            twin.size = stop - start
-            yield int(upper[start]), twin
+            part._parts = [[column[start:stop].copy() for column in (*lower, *columns[1:])]]
+            part.size = stop - start
+            yield int(upper[start]), part
 
     def keep(self, rows: BoolArray) -> None:
         """Remove the rows where `rows` is false."""
@@ -256,11 +258,11 @@ class Relation:
         Raises:
             ValueError: it is not the output of `saved`.
         """
-        twin = Relation(self.shape)
-        twin.load([decode_column(entry) for entry in saved])
-        twin = _translate(twin, 0, cells)
+        relation = Relation(self.shape)
+        relation.load([decode_column(entry) for entry in saved])
+        relation = _translate(relation, 0, cells)
         column = self.shape.items
-        return twin if column is None else _translate(twin, column, items)
+        return relation if column is None else _translate(relation, column, items)
 
     def rows(self) -> list[list[int]]:
         """Rows as [keys..., counts...], in ascending order of the keys."""
@@ -269,9 +271,9 @@ class Relation:
 
     def copy(self) -> Relation:
         """An independent relation with the same content."""
-        twin = Relation(self.shape)
-        twin._parts, twin.size = self._parts.copy(), self.size
-        return twin
+        duplicate = Relation(self.shape)
+        duplicate._parts, duplicate.size = self._parts.copy(), self.size
+        return duplicate
 
     def _note(self, parts: Sequence[RelationColumns]) -> None:
         size = sum(part[0].size for part in parts)
@@ -301,10 +303,10 @@ class Relation:
             after += length
         keys = self.shape.keys
         columns = [np.concatenate(parts) for parts in zip(*self._parts[start:], strict=True)]
-        found, counts = group_sum(columns[:keys], columns[keys:], self.shape.combine)
+        joined_keys, counts = group_sum(columns[:keys], columns[keys:], self.shape.combine)
         before = sum(part[0].size for part in self._parts[:start])
-        self._parts = [*self._parts[:start], narrow([*found, *counts])]
-        self.size = before + found[0].size
+        self._parts = [*self._parts[:start], narrow([*joined_keys, *counts])]
+        self.size = before + joined_keys[0].size
 
 
 def _translate(relation: Relation, column: int, table: IntArray) -> Relation:

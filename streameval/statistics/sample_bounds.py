@@ -3,8 +3,8 @@
 K(c) is the number of items counted at least c times. Entropy and the Gini coefficient are functions
 of K: the sum over items of n ln(n) is the sum over c of K(c) times c ln(c) - (c - 1) ln(c - 1), and
 the sum over pairs of items of min(n, m) is the sum over c of K(c)^2. The sampled items are known
-exactly. For the others, U(c) = K(c) - kept(c) lies between two bounds at each c, and its sum over
-c, the total of their counts, is known.
+exactly. For the others, U(c) = K(c) - sampled(c) lies between two bounds at each c, and its sum
+over c, the total of their counts, is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEPS: Final = 60
 
 
 class Band:
-    """Bounds of U(c) on segments (first, last] of c, on which kept(c) is constant.
+    """Bounds of U(c) on segments (first, last] of c, on which sampled(c) is constant.
 
     They hold together at a confidence of 99.9 %: they bound binomial counts at points that do not
     depend on the data, and between two points U does not increase.
@@ -35,7 +35,7 @@ class Band:
 
     Attributes:
         length: integers in each segment.
-        kept: kept(c) on each segment.
+        sampled: sampled(c) on each segment.
         low: lower bound of U(c) on each segment, non-increasing.
         high: upper bound of U(c) on each segment, non-increasing.
     """
@@ -43,16 +43,16 @@ class Band:
     def __init__(self, counts: IntArray, share: float, rest: int) -> None:
         points = np.unique(np.ceil(2.0 ** (np.arange(64 * _PER_DOUBLING) / _PER_DOUBLING)))
         points = points[points <= max(rest, 1)]
-        kept = counts.size - np.searchsorted(counts, points)
+        sampled = counts.size - np.searchsorted(counts, points)
         width = WIDTH + math.log(points.size + 1)
-        bounds = np.array([bounds_of(count, share, width) for count in kept.tolist()])
-        low = np.append(np.maximum.accumulate((bounds[:, 0] - kept)[::-1])[::-1], 0.0)
-        high = np.minimum.accumulate(bounds[:, 1] - kept)
+        bounds = np.array([bounds_of(count, share, width) for count in sampled.tolist()])
+        low = np.append(np.maximum.accumulate((bounds[:, 0] - sampled)[::-1])[::-1], 0.0)
+        high = np.minimum.accumulate(bounds[:, 1] - sampled)
         edges = np.unique(np.concatenate([points, points - 1, counts, [rest]]))
         self.last = edges[edges > 0].astype(np.float64)
         self.first = np.concatenate([[0.0], self.last[:-1]])
         self.length = self.last - self.first
-        self.kept = counts.size - np.searchsorted(counts, self.last).astype(np.float64)
+        self.sampled = counts.size - np.searchsorted(counts, self.last).astype(np.float64)
         possible = self.last <= rest
         self.low = low[np.searchsorted(points, self.last)] * possible
         self.high = high[np.searchsorted(points, self.last, side="right") - 1] * possible
@@ -72,12 +72,12 @@ class Band:
 
     def even(self, rest: float) -> FloatArray:
         """K(c) on each segment, as even as the bounds and the sum `rest` of U(c) allow."""
-        largest = float((self.kept + self.high).max())
+        largest = float((self.sampled + self.high).max())
         level = _crossing(lambda level: float(self.length @ self._at(level)) - rest, largest)
-        return self.kept + self._at(level)
+        return self.sampled + self._at(level)
 
     def _at(self, level: float) -> FloatArray:
-        amount: FloatArray = np.clip(level - self.kept, self.low, self.high)
+        amount: FloatArray = np.clip(level - self.sampled, self.low, self.high)
         return amount
 
 
@@ -109,9 +109,9 @@ def evenness(counts: IntArray, share: float, least: int, most: int) -> tuple[flo
     """
     total = float(counts.sum())
     band = Band(counts, share, most)
-    start = float(band.length @ (band.kept + band.low) ** 2)
+    start = float(band.length @ (band.sampled + band.low) ** 2)
     # A square lies below its chord, and the slope of the chord does not increase with c.
-    slope = 2.0 * band.kept + band.low + band.high
+    slope = 2.0 * band.sampled + band.low + band.high
 
     def lowest(rest: float) -> float:
         return float(band.length @ band.even(rest) ** 2) / (total + rest)

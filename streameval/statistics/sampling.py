@@ -75,11 +75,11 @@ class HashSample(CellCap):
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
             halvings[at] = halvings_for(int(halvings[at]), hashes[rows], self._most)
-        kept = hashes < np.repeat(np.ldexp(1.0, -halvings), counts)
+        is_sampled = hashes < np.repeat(np.ldexp(1.0, -halvings), counts)
         if self._lost:
-            gone = [column[~kept] for column in relation.columns]
+            gone = [column[~is_sampled] for column in relation.columns]
             self._relations[self._lost].add(gone[:1], gone[relation.shape.keys :])
-        relation.keep(kept)
+        relation.keep(is_sampled)
         self.marks.add([cells[thinned]], [halvings[thinned]])
         if self._adds_only_sampled:
             largest = int(np.unique(relation.columns[0], return_counts=True)[1].max(initial=0))
@@ -95,13 +95,13 @@ WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
 """A union bound: each of two ends may fail at each of the possible thresholds."""
 
 
-def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, float]:
+def bounds_of(sampled: int, share: float, width: float = WIDTH) -> tuple[float, float]:
     """Bounds of the number of items, from the number below the hash threshold.
 
     Chernoff's bound of a binomial count at `CONFIDENCE`; hashes are assumed to be random.
 
     Args:
-        kept: number of items below the threshold.
+        sampled: number of items below the threshold.
         share: the threshold as a share of all hashes.
         width: minus the logarithm of the error probability of each end.
 
@@ -113,17 +113,17 @@ def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, flo
         (7.0, 7.0)
     """
     if share >= 1.0:
-        return float(kept), float(kept)
-    low = _expected_count(kept, 0.0, float(kept), width)
-    high = _expected_count(kept, 4.0 * (kept + width), float(kept), width)
-    return max(float(kept), low / share), high / share
+        return float(sampled), float(sampled)
+    low = _expected_count(sampled, 0.0, float(sampled), width)
+    high = _expected_count(sampled, 4.0 * (sampled + width), float(sampled), width)
+    return max(float(sampled), low / share), high / share
 
 
-def _expected_count(kept: int, outside: float, inside: float, width: float) -> float:
-    """The expected count furthest towards `outside` that is still compatible with `kept`."""
+def _expected_count(sampled: int, outside: float, inside: float, width: float) -> float:
+    """The expected count furthest towards `outside` that is still compatible with `sampled`."""
     for _ in range(64):
         middle = (outside + inside) / 2.0
-        unlikely = middle - kept + (kept * math.log(kept / middle) if kept else 0.0)
+        unlikely = middle - sampled + (sampled * math.log(sampled / middle) if sampled else 0.0)
         outside, inside = (middle, inside) if unlikely > width else (outside, middle)
     return outside
 

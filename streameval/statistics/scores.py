@@ -75,13 +75,13 @@ def samples(
     """
     if options.type:
         batch = batch.of_type(options.type)
-    given, where = batch.scores or (), cell_of_each(cells, len(batch))
-    scored = [row for row, scores in enumerate(given) if scores is not None and len(scores)]
+    scores_of, where = batch.scores or (), cell_of_each(cells, len(batch))
+    scored = [row for row, scores in enumerate(scores_of) if scores is not None and len(scores)]
     for start in range(0, len(scored), _MOST_LISTS):
         rows = scored[start : start + _MOST_LISTS]
         scores, outcomes = list[float](), list[float]()
         for row in rows:
-            scores += given[row] or ()
+            scores += scores_of[row] or ()
             outcomes += map(
                 gains_of(batch.interactions[row]).get, batch.recommendations[row], repeat(0.0)
             )

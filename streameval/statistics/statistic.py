@@ -184,12 +184,12 @@ class Statistic:
     def mapped(self, change: Callable[[Relation], Relation]) -> Self:
         """A copy with `change` applied to each relation; under a cap it may only remove cells."""
         self.reduce()
-        twin = self.empty()
+        duplicate = self.empty()
         for name, relation in self.relations.items():
-            twin.relations[name] = change(relation)
-        if twin.cap is not None:
-            twin.cap.note_largest()
-        return twin
+            duplicate.relations[name] = change(relation)
+        if duplicate.cap is not None:
+            duplicate.cap.note_largest()
+        return duplicate
 
     def copy(self) -> Self:
         """An independent copy; it shares columns, which are immutable."""

@@ -51,8 +51,8 @@ def lists_with_users(lists: Relation, cells: IntArray) -> tuple[IntArray, IntArr
 
     `lists`: a relation whose last key is 1 for lists without a user.
     """
-    owner, (*_, nameless, counts) = lists.of(cells)
-    return sums(owner, counts, cells.size), sums(owner, counts * nameless, cells.size)
+    cell_index, (*_, nameless, counts) = lists.of(cells)
+    return sums(cell_index, counts, cells.size), sums(cell_index, counts * nameless, cells.size)
 
 
 def restore_sums(
@@ -102,49 +102,52 @@ def restore_sums(
     statistic.relations |= loaded
 
 
-def owner_totals(
-    owners: int,
-    owner: IntArray,
+def slot_totals(
+    slots: int,
+    slot: IntArray,
     terms: Sequence[Terms],
     metrics: Sequence[str],
     limit: float | None = None,
 ) -> tuple[list[IntArray], list[tuple[list[IntArray], list[IntArray]]]]:
-    """The sums of the terms of lists by owner.
+    """The sums of the terms of lists by slot, such as a user or a user group of a day.
 
     Args:
-        owners: number of owners.
-        owner: of each list of the batch; lists of the owner `owners` are in no sum.
+        slots: number of slots.
+        slot: of each list of the batch; lists of the slot `slots` are in no sum.
         terms: those of the lists.
         metrics: texts of those that are summed.
         limit: of the values, which are rounded to UNIT; None sums those that are unbounded or large
             exactly instead.
 
     Returns:
-        The numerators of each metric, then the denominators of each, one integer per owner; of the
-        values that are summed exactly, owners, metrics and exponents, and their parts.
+        The numerators of each metric, then the denominators of each, one integer per slot; of the
+        values that are summed exactly, slots, metrics and exponents, and their parts.
     """
     index_of = {metric: index for index, metric in enumerate(metrics)}
-    # Lists without an owner are summed in an extra last column, which is left out.
-    totals = np.zeros((2, len(metrics), owners + 1), np.int64)
+    # Lists without a slot are summed in an extra last column, which is left out.
+    totals = np.zeros((2, len(metrics), slots + 1), np.int64)
     exact: list[tuple[list[IntArray], list[IntArray]]] = []
     shared: dict[tuple[int, bytes], IntArray] = {}
     for rows, metric, largest, numerators, denominators in terms:
         if metric not in index_of:
             continue
-        index, of_list, values = index_of[metric], owner[rows], numerators
+        index, of_list, values = index_of[metric], slot[rows], numerators
         if limit is not None:
             values = np.clip(values, -limit, limit)
         else:
             loose = (values != 0) & (np.abs(values) > largest)
-            here = np.flatnonzero(loose & (of_list < owners))
-            if here.size:
-                who, (exponents, parts) = of_list[here], limbs(values[here], np.ones_like(here))
-                exact.append(([who, np.full_like(who, index), exponents], parts))
+            loose_rows = np.flatnonzero(loose & (of_list < slots))
+            if loose_rows.size:
+                of_loose, (exponents, parts) = (
+                    of_list[loose_rows],
+                    limbs(values[loose_rows], np.ones_like(loose_rows)),
+                )
+                exact.append(([of_loose, np.full_like(of_loose, index), exponents], parts))
             values = np.where(loose, 0.0, values)
-        totals[0, index] += sums(of_list, np.rint(values / UNIT).astype(np.int64), owners + 1)
+        totals[0, index] += sums(of_list, np.rint(values / UNIT).astype(np.int64), slots + 1)
         # Most metrics have the same denominators.
         key = id(rows), denominators.tobytes()
         if key not in shared:
-            shared[key] = sums(of_list, denominators, owners + 1)
+            shared[key] = sums(of_list, denominators, slots + 1)
         totals[1, index] += shared[key]
     return [*totals[0, :, :-1], *totals[1, :, :-1]], exact

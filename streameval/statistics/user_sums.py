@@ -19,8 +19,8 @@ from streameval.statistics.terms import (
     Terms,
     add_sums,
     lists_with_users,
-    owner_totals,
     restore_sums,
+    slot_totals,
     sums_of,
 )
 from streameval.statistics.users import HashArray, ListUsers, hash_units
@@ -59,9 +59,9 @@ class UserTotals(NamedTuple):
         """
         values = self.means == 0 if zeros else self.means
         group = self.hashes & (groups - 1)
-        whole = sums(group, np.rint(values / UNIT).astype(np.int64), groups)
+        totals = sums(group, np.rint(values / UNIT).astype(np.int64), groups)
         counts = sums(group, np.ones_like(group), groups)
-        return GroupSums(np.zeros(1, np.int64), np.array([whole * UNIT]), counts[None, :])
+        return GroupSums(np.zeros(1, np.int64), np.array([totals * UNIT]), counts[None, :])
 
 
 class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class FirstDays(NamedTuple):
     Attributes:
         hashes: of the users, ascending; shape (users,).
         first: first day of each, since the epoch.
-        threshold: all users with a smaller hash are here; 2^64 if all are.
+        threshold: all users with a smaller hash are among them; 2^64 if all are.
     """
 
     hashes: HashArray
@@ -156,23 +156,23 @@ class UserSums(Statistic):
             inside = (users.days >= first) & (users.days < end)
         nameless = (~users.named[inside]).astype(np.int64)
         self.relations["lists"].add([users.cells[inside], nameless], [np.ones_like(nameless)])
-        here = inside & users.named
-        here &= self.cap.keeps(users.cells, users.hashes.view(np.int64))
-        if not here.any():
+        counted = inside & users.named
+        counted &= self.cap.keeps(users.cells, users.hashes.view(np.int64))
+        if not counted.any():
             return
-        cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
+        cells, hashes = users.cells[counted], users.hashes[counted].view(np.int64)
         if self.options.first_days:
-            self.relations["came"].add([cells, hashes], [-users.days[here]])
-        known, index = place_values(cells)
+            self.relations["came"].add([cells, hashes], [-users.days[counted]])
+        distinct_cells, index = place_values(cells)
         ids, which = np.unique(hashes, return_inverse=True)
         every, codes = np.unique(index * ids.size + which, return_inverse=True)
-        owner = np.full(users.cells.size, every.size)
-        owner[here] = codes
+        slot = np.full(users.cells.size, every.size)
+        slot[counted] = codes
         # Only in the past are there values without bounds: they explain, and are not estimated.
         limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
-        totals, _ = owner_totals(every.size, owner, terms, self.options.metrics, limit)
+        totals, _ = slot_totals(every.size, slot, terms, self.options.metrics, limit)
         at, user = np.divmod(every, ids.size)
-        add_sums(self.relations["sums"], [known[at], ids[user]], totals)
+        add_sums(self.relations["sums"], [distinct_cells[at], ids[user]], totals)
 
     restore = restore_sums
 
@@ -202,9 +202,9 @@ class UserSums(Statistic):
     def first_days(self, cells: Sequence[int]) -> FirstDays:
         """The users of these cells together, with their first day in any of them."""
         self.reduce()
-        here = np.array(sorted(cells), np.int64)
-        share = min(self.cap.shares(here), default=1.0)
-        _, (codes, newest) = self.relations["came"].of(here)
+        ascending = np.array(sorted(cells), np.int64)
+        share = min(self.cap.shares(ascending), default=1.0)
+        _, (codes, newest) = self.relations["came"].of(ascending)
         sampled = self.cap.unit_hashes(codes) < share
         (users,), (latest,) = group_sum([codes[sampled]], [newest[sampled]], np.maximum)
         hashes = users.view(np.uint64)
@@ -220,10 +220,10 @@ class UserSums(Statistic):
     def totals(self, metric: str, cells: Sequence[int]) -> UserTotals:
         """The users' sums of one metric over all of these cells together."""
         self.reduce()
-        here = np.array(sorted(cells), np.int64)
-        share = min(self.cap.shares(here), default=1.0)
+        ascending = np.array(sorted(cells), np.int64)
+        share = min(self.cap.shares(ascending), default=1.0)
         column, width = self.options.metrics.index(metric), len(self.options.metrics)
-        _, (hashes, *counts) = self.relations["sums"].of(here)
+        _, (hashes, *counts) = self.relations["sums"].of(ascending)
         # Cells may be thinned at unlike thresholds; all users below the smallest are in each.
         sampled = self.cap.unit_hashes(hashes) < share
         sums_of_metric = [counts[column][sampled], counts[width + column][sampled]]

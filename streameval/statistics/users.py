@@ -238,8 +238,8 @@ class Users(Statistic):
         """Add users, by the hashes of their ids, who came to cells on days."""
         codes = hashes.view(np.int64)
         if self.cap.reduced:
-            kept = self.cap.keeps(cells, codes)
-            cells, codes, days = cells[kept], codes[kept], days[kept]
+            is_sampled = self.cap.keeps(cells, codes)
+            cells, codes, days = cells[is_sampled], codes[is_sampled], days[is_sampled]
         cells, codes, days = _without_repeats(cells, codes, days)
         self.relations["users"].add([cells, codes], [-days, days])
         self.reduce()
@@ -249,21 +249,23 @@ class Users(Statistic):
         for other in others:
             if other.options != self.options:
                 raise unlike("users", self.options, other.options)
-            theirs, mine = (statistic.relations["halvings"] for statistic in (other, self))
+            other_marks, marks = (statistic.relations["halvings"] for statistic in (other, self))
             cells = other.cells
-            halvings = theirs.value(cells)
-            more = halvings > mine.value(cells)
+            halvings = other_marks.value(cells)
+            more = halvings > marks.value(cells)
             if more.any():
-                mine.add([cells[more]], [halvings[more]])
-            owner, columns = other.relations["users"].of(cells)
+                marks.add([cells[more]], [halvings[more]])
+            cell_index, columns = other.relations["users"].of(cells)
             codes, *days = columns
-            new = self.cap.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
+            new = self.cap.unit_hashes(codes) < np.ldexp(1.0, -marks.value(cells))[cell_index]
             for at, cell in enumerate(cells.tolist()):
-                start, stop = np.searchsorted(owner, (at, at + 1))
+                start, stop = np.searchsorted(cell_index, (at, at + 1))
                 rows = [column[start:stop] for column in columns]
                 for part in self.relations["users"].parts_of(cell):
                     new[start:stop] &= ~_within(rows, part)
-            self.relations["users"].add([cells[owner][new], codes[new]], [day[new] for day in days])
+            self.relations["users"].add(
+                [cells[cell_index][new], codes[new]], [day[new] for day in days]
+            )
             self.reduce()
 
     def view(self, cells: IntArray) -> list[UserSample]:
@@ -272,8 +274,8 @@ class Users(Statistic):
         columns, samples = self.relations["users"].columns, []
         halvings = self.relations["halvings"].value(cells).tolist()
         for cell, halved in zip(cells.tolist(), halvings, strict=True):
-            here = slice(bisect_left(columns[0], cell), bisect_right(columns[0], cell))
-            of_cell = [column[here] for column in columns[1:]]
+            rows_of_cell = slice(bisect_left(columns[0], cell), bisect_right(columns[0], cell))
+            of_cell = [column[rows_of_cell] for column in columns[1:]]
             # Rows ascend by signed integers with the bits of the hashes.
             negative = bisect_left(of_cell[0], 0)
             codes, newest, last = (
@@ -294,9 +296,9 @@ def _without_repeats(
     pairs = [(cell, day) for cell in named_cells.tolist() for day in named_days.tolist()]
     parts = [distinct(codes[(cells == cell) & (days == day)]) for cell, day in pairs]
     sizes = [part.size for part in parts]
-    kept_pairs = np.array(pairs, np.int64).reshape(-1, 2)
+    pair_columns = np.array(pairs, np.int64).reshape(-1, 2)
     codes = np.concatenate([np.zeros(0, np.int64), *parts])
-    return np.repeat(kept_pairs[:, 0], sizes), codes, np.repeat(kept_pairs[:, 1], sizes)
+    return np.repeat(pair_columns[:, 0], sizes), codes, np.repeat(pair_columns[:, 1], sizes)
 
 
 def _within(rows: Sequence[IntArray], sample: Sequence[IntArray]) -> BoolArray:
@@ -304,6 +306,6 @@ def _within(rows: Sequence[IntArray], sample: Sequence[IntArray]) -> BoolArray:
     codes, *days = rows
     at = np.minimum(np.searchsorted(sample[0], codes), sample[0].size - 1)
     is_inside: BoolArray = np.asarray(sample[0][at] == codes)
-    for mine, theirs in zip(days, sample[1:], strict=True):
-        is_inside &= mine <= theirs[at]
+    for column, sampled in zip(days, sample[1:], strict=True):
+        is_inside &= column <= sampled[at]
     return is_inside

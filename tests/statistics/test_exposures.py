@@ -176,7 +176,7 @@ def test_no_population_within_the_band_exceeds_its_sums(sample: list[int], seed:
     for at in random.permutation(band.length.size).tolist():
         taken = max(0.0, min(band.high[at] - band.low[at], left / band.length[at]))
         unknown[at], left = unknown[at] + taken, left - taken * band.length[at]
-    spread = np.repeat(band.kept + unknown, band.length.astype(np.int64))
+    spread = np.repeat(band.sampled + unknown, band.length.astype(np.int64))
     weights = [
         c * math.log(c) - (c - 1) * math.log(max(c - 1, 1)) for c in range(1, spread.size + 1)
     ]

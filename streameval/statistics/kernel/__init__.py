@@ -129,11 +129,11 @@ def match_codes(lists: Ragged, interactions: Ragged, depth: int, *, every: bool)
         >>> found.interacted.tolist(), found.list_index.tolist(), found.rank_index.tolist()
         ([1, 1], [0], [0])
     """
-    shown, acts = (
+    list_columns, interaction_columns = (
         (np.ascontiguousarray(part.values, np.int64), np.ascontiguousarray(part.offsets, np.int64))
         for part in (lists, interactions)
     )
-    columns = _match_codes(*shown, *acts, depth, every)
+    columns = _match_codes(*list_columns, *interaction_columns, depth, every)
     return matches_of(columns, depth, every)
 
 
@@ -167,12 +167,13 @@ def matches_of(columns: MatchBytes, depth: int, every: bool) -> Matches:  # noqa
 
 def match_of_row(row: bytes, depth: int, every: bool) -> tuple[Matches, IntArray]:  # noqa: FBT001  as `Block`
     """The hits of a row of `Block.rows`, of a block of this search, and its ranks."""
-    whole = np.frombuffer(row, np.int64)
-    hits, gains = whole[3:_HEAD].tolist()
+    numbers = np.frombuffer(row, np.int64)
+    hits, gains = numbers[3:_HEAD].tolist()
     ends = np.cumsum([_HEAD, hits, hits, hits if gains else 0, gains])
-    place, item, gain, all_gains, ranks = np.split(whole[_HEAD:], ends[1:] - _HEAD)
-    none, owner = whole[:0], np.zeros(hits, np.int64)
+    rank_index, item, gain, all_gains, ranks = np.split(numbers[_HEAD:], ends[1:] - _HEAD)
+    none, list_index = numbers[:0], np.zeros(hits, np.int64)
     graded = np.zeros(1 if gains else 0, np.int64)
     reals = gain.view(np.float64), graded, all_gains.view(np.float64)
-    columns: list[Any] = [none, whole[:1], whole[1:2], whole[2:3], owner, place, item, *reals]
+    counts = numbers[:1], numbers[1:2], numbers[2:3]
+    columns: list[Any] = [none, *counts, list_index, rank_index, item, *reals]
     return Matches(depth, every, *columns), ranks

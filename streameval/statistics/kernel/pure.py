@@ -26,13 +26,13 @@ class _ListRow(NamedTuple):
 
     Attributes:
         gains: of a mapping; empty for other interactions.
-        ranks: the explicit rank of each item, if given.
+        ranks: the explicit rank of each item, if there are any.
     """
 
     interacted: int = 0
-    given: int = 0
+    interaction_count: int = 0
     length: int = 0
-    place: Sequence[int] = ()
+    rank_index: Sequence[int] = ()
     item: Sequence[int] = ()
     gain: Sequence[float] = ()
     gains: Sequence[float] = ()
@@ -111,7 +111,7 @@ class Block:
         """Take a list, its interactions and the rank of each item or none.
 
         False if the block is full, an id is odd, or the ranks do not fit. Either all rows of a
-        block have ranks, whose block searches whole lists for every place, or none has.
+        block have ranks, whose block searches whole lists for every rank, or none has.
         """
         row = _row(self._search, items, interactions, sound=sound)
         if row is None or len(self._rows) >= BLOCK:
@@ -138,56 +138,65 @@ class Block:
     def rows(self, start: int) -> list[bytes]:
         """The rows from `start` on, which stay in the block, each as 64-bit numbers.
 
-        Interacted, given, length, number of hits, number of gains; the place of each hit, and its
+        Interacted, interaction count, length, number of hits, number of gains; the rank index of
+        each hit, and its
         item; the gain of each hit, and all gains, if there are any; the ranks.
         """
         return [
-            _whole((*row[:3], len(row.place), len(row.gains), *row.place, *row.item))
+            _whole((*row[:3], len(row.rank_index), len(row.gains), *row.rank_index, *row.item))
             + (_real((*row.gain, *row.gains)) if row.gains else b"")
             + _whole(row.ranks)
             for row in self._rows[start:]
         ]
 
 
-def _row(search: _IdSearch, items: Any, acts: Any, *, sound: bool) -> _ListRow | None:
+def _row(search: _IdSearch, items: Any, interactions: Any, *, sound: bool) -> _ListRow | None:
     """The row of a list with its interactions, or None if it is odd."""
     are_built_in = search.types.issuperset
-    if type(items) not in _LISTS or type(acts) not in _COLLECTIONS:
+    if type(items) not in _LISTS or type(interactions) not in _COLLECTIONS:
         return None
     # First, because subclasses have methods of their own, which decide on equality.
-    if not (are_built_in(map(type, items)) and are_built_in(map(type, acts))):
+    if not (are_built_in(map(type, items)) and are_built_in(map(type, interactions))):
         return None
     if not sound:
-        if not (RESERVED.isdisjoint(items) and RESERVED.isdisjoint(acts)):
+        if not (RESERVED.isdisjoint(items) and RESERVED.isdisjoint(interactions)):
             return None
-        if type(acts) in _LISTS and len(acts) > 1 and MARKS.issuperset(acts):
+        if (
+            type(interactions) in _LISTS
+            and len(interactions) > 1
+            and MARKS.issuperset(interactions)
+        ):
             return None
-    has_gains = type(acts) is dict
+    has_gains = type(interactions) is dict
     if has_gains and not all(
-        type(gain) in _NUMBERS and abs(gain) <= LARGEST_GAIN for gain in acts.values()
+        type(gain) in _NUMBERS and abs(gain) <= LARGEST_GAIN for gain in interactions.values()
     ):
         return None
-    wanted = acts if has_gains else frozenset(acts)
-    place, item, numbers = list[int](), list[int](), dict[Any, int]()
-    for at, shown in enumerate(items[: search.depth]) if wanted else ():
-        if shown in wanted and (search.every or shown not in numbers):
-            place.append(at)
-            item.append(numbers.setdefault(shown, len(numbers)))
-    gain = [float(acts[items[at]]) for at in place] if has_gains else [1.0] * len(place)
-    gains = [*map(float, acts.values())] if has_gains else ()
+    interacted = interactions if has_gains else frozenset(interactions)
+    rank_index, item, numbers = list[int](), list[int](), dict[Any, int]()
+    for at, recommended in enumerate(items[: search.depth]) if interacted else ():
+        if recommended in interacted and (search.every or recommended not in numbers):
+            rank_index.append(at)
+            item.append(numbers.setdefault(recommended, len(numbers)))
+    gain = (
+        [float(interactions[items[at]]) for at in rank_index]
+        if has_gains
+        else [1.0] * len(rank_index)
+    )
+    gains = [*map(float, interactions.values())] if has_gains else ()
     length = min(len(items), search.depth)
-    return _ListRow(len(wanted), len(acts), length, place, item, gain, gains)
+    return _ListRow(len(interacted), len(interactions), length, rank_index, item, gain, gains)
 
 
 def _columns(odd: Iterable[int], rows: Sequence[_ListRow]) -> MatchBytes:
     graded = [at for at, row in enumerate(rows) if row.gains]
-    owner = (at for at, row in enumerate(rows) for _ in row.place)
+    list_index = (at for at, row in enumerate(rows) for _ in row.rank_index)
     heads = ([row[column] for row in rows] for column in range(3))
-    place, item = chain(*(row.place for row in rows)), chain(*(row.item for row in rows))
+    rank_index, item = chain(*(row.rank_index for row in rows)), chain(*(row.item for row in rows))
     gain = chain(*(row.gain for row in rows)) if graded else ()
     gains = chain(*(row.gains for row in rows))
-    whole: Iterator[Any] = iter((odd, *heads, owner, place, item))
-    return (*map(_whole, whole), _real(gain), _whole(graded), _real(gains))
+    integers: Iterator[Any] = iter((odd, *heads, list_index, rank_index, item))
+    return (*map(_whole, integers), _real(gain), _whole(graded), _real(gains))
 
 
 def _whole(numbers: Iterable[int]) -> bytes:
