@@ -37,12 +37,12 @@ class RankingNamespace:
     def reading(self, interactions: str | pl.Expr, metric: str) -> pl.Expr:
         """The value of a metric over all lists, or of each group; NaN without evidence.
 
-        `interactions`: the column of lists of items that users chose.
+        `interactions`: the column of lists of items that users interacted with.
         """
         columns = [self._recommendations, interactions]
 
-        def value(given: Sequence[pl.Series]) -> float:
-            return evaluate(*map(pl.Series.to_list, given), metric, intervals=None)[metric].value
+        def value(series: Sequence[pl.Series]) -> float:
+            return evaluate(*map(pl.Series.to_list, series), metric, intervals=None)[metric].value
 
         return pl.map_groups(columns, value, return_dtype=pl.Float64, returns_scalar=True)
 
@@ -50,9 +50,9 @@ class RankingNamespace:
         """The value of a metric for each list; NaN where it is undefined."""
         columns = [self._recommendations, interactions]
 
-        def value(given: Sequence[pl.Series]) -> pl.Series:
-            found = evaluate(*map(pl.Series.to_list, given), metric, intervals=None)
-            values: pl.Series = found.values(library="polars").to_series(1)
+        def value(series: Sequence[pl.Series]) -> pl.Series:
+            evaluation = evaluate(*map(pl.Series.to_list, series), metric, intervals=None)
+            values: pl.Series = evaluation.values(library="polars").to_series(1)
             return values
 
         return pl.map_batches(columns, value, return_dtype=pl.Float64)

@@ -37,10 +37,10 @@ from streameval.events.rules import (
     RESERVED,
     are_marks_throughout,
     check_id,
+    drop_empty_users,
     end_of,
     in_row,
     marks_error,
-    named_users,
     validate_event,
     without_padding,
 )
@@ -287,7 +287,7 @@ def _with_values(batch: Batch) -> Batch:
 
 def _checked_users(raw: Sequence[Any]) -> Sequence[Id | None] | None:
     """Users with built-in ids; None if no event has one."""
-    users = named_users(raw)
+    users = drop_empty_users(raw)
     if users is None or set(map(type, users)) <= _USERS:
         return users
     return [None if user is None else of_kind(None, [user], "user")[1][0] for user in users]

@@ -1,1 +1,1 @@
-"""What only a build of the package needs: its hook, and the lock of the page's charts."""
+"""The build of the package: its hook, and the lock of the page's charts."""

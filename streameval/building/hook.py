@@ -24,7 +24,7 @@ FILES = {
     "uPlot.min.css": "dist/uPlot.min.css",
     "LICENSE": "LICENSE",
 }
-"""Files of uPlot: name here -> path in its package."""
+"""Files of uPlot: name in the folder -> path in its package."""
 
 _LOCK = Path("streameval/building")
 _TARGET = Path("streameval/exporters/web/static/uplot")
@@ -142,7 +142,7 @@ class BuildHook(BuildHookInterface[Any]):
 
 
 def is_current(lock: Path, target: Path) -> bool:
-    """Whether a folder has the files that a lock file names."""
+    """True if a folder has the files that a lock file names."""
     stamp = target / _STAMP
     present = all((target / name).is_file() for name in FILES) and stamp.is_file()
     return present and stamp.read_text(encoding="ascii") == _digest(lock)
@@ -227,7 +227,7 @@ def _platform() -> str:
 
 
 def _compiler() -> Sequence[str]:
-    """The command that is set, else the one that compiled Python, if it is here, else `cc`."""
+    """The command that is set, else the one that compiled Python, if it exists, else `cc`."""
     if "CC" in os.environ:
         return shlex.split(os.environ["CC"])
     command = shlex.split(sysconfig.get_config_var("CC") or "cc")

@@ -124,7 +124,7 @@ class Checkpointer:
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Save partitions within the budget; the next owner counts unsaved records again."""
         if not self._abandoned:
-            self._scheduler.save(self._finished(partitions))
+            self._scheduler.save(self._finish_partitions(partitions))
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
@@ -148,10 +148,10 @@ class Checkpointer:
         for batch in batches:
             checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
             # Counters begin within a batch; those of joined logs at its first record.
-            unsplit = checkpoints.showing or checkpoints.joined
+            unsplit = checkpoints.is_exporting or checkpoints.joined
             head, *tail = [batch] if unsplit else split(batch, checkpoints.counted[batch.partition])
-            if not checkpoints.showing and checkpoints.passes(head):
-                self._show(checkpoints)
+            if not checkpoints.is_exporting and checkpoints.has_unexported(head):
+                self._start_export(checkpoints)
             first.append(head)
             rest += tail
         self._ingest.apply(*first)
@@ -191,7 +191,7 @@ class Checkpointer:
         Raises:
             UnsavedStateError: some partitions could not be saved.
         """
-        changed = [c for c in self._finished(list(self._owned)) if c.changed]
+        changed = [c for c in self._finish_partitions(list(self._owned)) if c.changed]
         began = reported_at = self._clock.monotonic()
 
         def saved(left: int) -> None:
@@ -262,7 +262,7 @@ class Checkpointer:
         self._log_events.clear()
         return events
 
-    def _finished(self, partitions: Sequence[Partition]) -> list[PartitionCheckpoints]:
+    def _finish_partitions(self, partitions: Sequence[Partition]) -> list[PartitionCheckpoints]:
         """Close the last lists; returns the checkpoints of these partitions."""
         # Lists that close now may make dead letters, which come before the checkpoint.
         self._ingest.finish()
@@ -342,11 +342,11 @@ class Checkpointer:
         checkpoints = PartitionCheckpoints(plan, self._ingest, self._evidence)
         self._owned[checkpoints.partition] = checkpoints
         if checkpoints.is_rebuilt:
-            self._show(checkpoints)
+            self._start_export(checkpoints)
         return checkpoints
 
-    def _show(self, checkpoints: PartitionCheckpoints) -> None:
-        checkpoints.showing = True
+    def _start_export(self, checkpoints: PartitionCheckpoints) -> None:
+        checkpoints.is_exporting = True
         self._counters.begin(
             checkpoints.partition, checkpoints.totals_now(), self._evidence.exported_key()
         )

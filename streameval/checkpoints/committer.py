@@ -23,7 +23,7 @@ class Commit(Protocol):
     def __call__(
         self, positions: Mapping[Partition, int], /, *, wait: bool
     ) -> str | CommitAnswer | None:
-        """Returns the problem, PENDING, or None once the group has accepted them."""
+        """Commit; returns the problem, PENDING, or None once the group has accepted them."""
         ...
 
 
@@ -103,10 +103,10 @@ class OffsetCommitter:
             return
         self._in_flight = {}
         if problem is not None:
-            self._failed(problem, offsets)
+            self._note_failure(problem, offsets)
             return
         for partition, durable in in_flight:
-            self._show(partition, durable)
+            self._export(partition, durable)
             if self._waiting.get(partition) is durable:
                 del self._waiting[partition]
         self.pending = bool(self._waiting)
@@ -131,14 +131,14 @@ class OffsetCommitter:
             problem = f"its state does not start over without a commit: {problem.rstrip('.')}"
             raise SourceError(_names(offsets), problem, "start again")
 
-    def _failed(self, problem: str, offsets: Mapping[Partition, int]) -> None:
+    def _note_failure(self, problem: str, offsets: Mapping[Partition, int]) -> None:
         self.failures += 1
         if problem not in self._logged:
             self._logged.add(problem)
             fields = {"problem": problem, "partitions": _names(offsets)}
             self._log(LogEvent("warning", "offsets were not committed", fields))
 
-    def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:
+    def _export(self, partition: Partition, durable: DurableCheckpoint) -> None:
         if durable.totals is None:
             return
         exported_key = self._evidence.exported_key()

@@ -257,18 +257,18 @@ class _Encoder:
         absorbed: _Absorbed,
     ) -> Iterator[bytes]:
         """Yield the bytes of the round; the content of a part is encoded when it is needed."""
-        yield from self._counted([FIRST_LINE])
+        yield from self._count_bytes([FIRST_LINE])
         for draft in drafts:
             if self.saved and enough():
                 break
-            yield from self._counted(self._shard(draft, absorbed))
+            yield from self._count_bytes(self._shard(draft, absorbed))
             self.saved |= {draft.header.shard}
         for shard in sorted(self.retained.keys() - self.saved):
             retained = self.retained[shard]
             if absorbed.round in retained.needs and shard in absorbed.owned:
                 parts = [Part(name=row.name, content=None) for row in retained.rows]
                 draft = CheckpointDraft(header=retained.header, parts=parts)
-                yield from self._counted(self._shard(draft, absorbed))
+                yield from self._count_bytes(self._shard(draft, absorbed))
         settings: list[StateSettings] = []
         shards: list[Region] = []
         for shard in sorted(self.retained):
@@ -286,9 +286,9 @@ class _Encoder:
         )
         end = end_of_round(directory, self.size)
         self.seal = end[-1]
-        yield from self._counted(end)
+        yield from self._count_bytes(end)
 
-    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def _count_bytes(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             self.size += len(piece)
             yield piece

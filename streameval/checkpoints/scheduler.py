@@ -100,10 +100,10 @@ class _Round:
         self.encoded = 0
         self.job: Future[list[DurableCheckpoint]] = Future()
 
-    def proceed(self, written: list[DurableCheckpoint]) -> None:
+    def proceed(self, saved: list[DurableCheckpoint]) -> None:
         """Do the steps after the write; `written`: the durable checkpoints."""
         with suppress(StopIteration):
-            self.steps.send(written)
+            self.steps.send(saved)
 
 
 class CheckpointScheduler:
@@ -304,7 +304,7 @@ class CheckpointScheduler:
         # 1. Copy the states of all partitions together, so that pending counts are flushed once.
         at, retained = self._clock.wall(), self._store.retained
         copies = {
-            checkpoints.plan.shard: checkpoints.copied(
+            checkpoints.plan.shard: checkpoints.copy(
                 self._settings, at, retained=checkpoints.plan.shard in retained
             )
             for checkpoints in started.partitions
@@ -384,7 +384,7 @@ class PartitionCheckpoints:
         self.offset: int | None = None
         self.durable: Mapping[Partition, int] = {}
         self.counted = plan.counted
-        self.showing = False
+        self.is_exporting = False
         self._ingest = ingest
         self._evidence = evidence
         self._written_offset: int | None = None
@@ -408,7 +408,7 @@ class PartitionCheckpoints:
         """True if several logs are joined into this partition."""
         return bool(self.plan.assignment.members)
 
-    def passes(self, batch: RecordBatch) -> bool:
+    def has_unexported(self, batch: RecordBatch) -> bool:
         """True if the batch has records that no counter has exported."""
         if self.is_rebuilt:
             return True
@@ -461,7 +461,7 @@ class PartitionCheckpoints:
         """All evidence counted so far."""
         return self._evidence.totals(self.partition)()
 
-    def copied(
+    def copy(
         self, settings: CheckpointSettings, written_at: float, *, retained: bool
     ) -> tuple[CheckpointDraft, Callable[[], DurableCheckpoint]]:
         """A copy of the state, made within milliseconds; and the checkpoint once it is written.
@@ -489,7 +489,7 @@ class PartitionCheckpoints:
             generation=self.plan.generation,
             offset=self.position,
             counted={}
-            if self.showing
+            if self.is_exporting
             else {str(log): offset for log, offset in self.counted.items()},
             clock=self._ingest.partitions[self.partition].clock,
             settings=settings.fingerprint,
@@ -499,7 +499,7 @@ class PartitionCheckpoints:
             offsets={str(log): offset for log, offset in offsets.items()} if self.joined else {},
         )
         versions = {section.name: section.version for section in sections}
-        totals = self._evidence.totals(self.partition) if self.showing else None
+        totals = self._evidence.totals(self.partition) if self.is_exporting else None
         partition_key = self._evidence.partition_key(self.partition)
 
         def durable() -> DurableCheckpoint:

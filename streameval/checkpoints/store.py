@@ -234,7 +234,7 @@ class NewestCheckpoint(msgspec.Struct, kw_only=True):
     damaged: Sequence[str] = ()
 
 
-def skipped(location: Location, error: DamagedStateError) -> str:
+def skip_message(location: Location, error: DamagedStateError) -> str:
     """The message that an older checkpoint is loaded instead of a damaged one."""
     return f"offset {location.offset:,} is skipped: {error.what}: {error.problem}"
 
@@ -458,7 +458,7 @@ class Store:
                 saved = self.read_valid(location)
             except DamagedStateError as error:
                 self._damaged.add(location)
-                damaged.append(skipped(location, error))
+                damaged.append(skip_message(location, error))
             else:
                 # Its writer may have been killed before it was durable.
                 self._storage.sync(location.key.rpartition("/")[0])
@@ -606,7 +606,7 @@ class Store:
                 dropped = {
                     shard for shard in foreign & retained.keys() if is_superseded(retained[shard])
                 }
-                superseded = self._ended(listing, is_superseded)
+                superseded = self._files_of_ended(listing, is_superseded)
                 for other in sorted(superseding):
                     # It may have been killed before its only round was durable.
                     self._storage.sync(f"{ROUNDS}/{other}")
@@ -625,7 +625,9 @@ class Store:
                     self.cleanup_failure = str(error)
             return saved
 
-    def _ended(self, listing: Listing, is_superseded: Callable[[Location], bool]) -> list[str]:
+    def _files_of_ended(
+        self, listing: Listing, is_superseded: Callable[[Location], bool]
+    ) -> list[str]:
         """The files of ended processes of which others have saved all shards since."""
         # By the clock of the storage, which may differ from that of this machine.
         now = max((file.modified for file in listing.files.values()), default=0.0)
@@ -749,7 +751,7 @@ def store_of(
 
 
 def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
-    """Return whether a path has a store.
+    """True if a path has a store.
 
     Raises:
         MissingExtraError: it is the URL of a bucket, and the extra is not installed.

@@ -44,7 +44,7 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES, NO_CAP
 from streameval.engine.windows.times import Windowing, duration_of, span_text
 from streameval.events import Id
-from streameval.events.analysis_registry import registered
+from streameval.events.analysis_registry import look_up
 from streameval.events.errors import MetricError, SourceError
 from streameval.events.previews import hide_previews
 from streameval.events.problems import check_types
@@ -416,7 +416,7 @@ LABELS = "labels"
 
 def configuration() -> type[Config]:
     """The type of a file: the configuration with a table for each analysis."""
-    with_tables: type[Config] = registered("Configuration")
+    with_tables: type[Config] = look_up("Configuration")
     return with_tables
 
 

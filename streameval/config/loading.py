@@ -115,7 +115,7 @@ def _with_paths_below(path: Path, config: Config) -> Config:
         catalog = str(path.parent / catalog)
     source, path_by_name = config.source.below(path.parent)
     paths = {name: [path] for name, path in path_by_name.items()}
-    attribution = config.attribution and config.attribution.renamed(paths)
+    attribution = config.attribution and config.attribution.with_sources(paths)
 
     def below(table: msgspec.Struct | None) -> msgspec.Struct | None:
         if table is None:

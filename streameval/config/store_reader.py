@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from streameval.checkpoints.format import Entry, Header, Shard, StoreIdentity
 from streameval.checkpoints.restore import offsets_saved, resume
-from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store, skipped
+from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store, skip_message
 from streameval.config.config import Config, without_formats
 from streameval.config.pipeline import new_ingest, with_saved_depth
 from streameval.config.states import newest_identities, other_counting
@@ -234,7 +234,7 @@ class StoreReader:
                     needs = partial(self._needs, shard)
                     saved = self._store.read_valid(location, needs)
                 except DamagedStateError as error:
-                    self._refusals[location] = _Refusal(skipped(location, error), damaged=True)
+                    self._refusals[location] = _Refusal(skip_message(location, error), damaged=True)
                 except StateVersionError as error:
                     self._refusals[location] = _Refusal(str(error).rstrip("."), damaged=False)
                 except FileNotFoundError:
@@ -281,7 +281,7 @@ class StoreReader:
             try:
                 problem = self._load(location, saved)
             except DamagedStateError as error:
-                self._refusals[location] = _Refusal(skipped(location, error), damaged=True)
+                self._refusals[location] = _Refusal(skip_message(location, error), damaged=True)
                 read = self._newest(location.shard, locations)
                 continue
             if problem is not None:

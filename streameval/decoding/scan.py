@@ -71,12 +71,12 @@ class RecordScanner:
             # Indices of the records instead of lists, which are read when a metric needs them.
             recommendations=scanned,
             interactions=scanned,
-            users=_named(*users) if any(users[1]) else None,
+            users=_names_of(*users) if any(users[1]) else None,
             times=np.frombuffer(times, np.int64) if self._has_time else None,
-            event_ids=_named(*event_ids) if self._has_event_id else None,
+            event_ids=_names_of(*event_ids) if self._has_event_id else None,
             matches=matches_of((b"", *columns[1:]), *self._search),
         )
-        texts = (_named(codes, list(map(label_text, names))) for codes, names in labels)
+        texts = (_names_of(codes, list(map(label_text, names))) for codes, names in labels)
         dimensions = list(zip(*texts, strict=True))
         decoded = Decoded(
             batch=batch,
@@ -125,7 +125,7 @@ def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:
     return not (Scanner is None or fields.types is not None or unread or too_many) and are_distinct
 
 
-def _named(codes: bytes, names: Sequence[Any]) -> list[Any]:
+def _names_of(codes: bytes, names: Sequence[Any]) -> list[Any]:
     if len(codes) == len(names) * np.dtype(np.int64).itemsize:
         return [*names]  # All are distinct: codes are given in order of appearance.
     column: list[Any] = np.array(names, object)[np.frombuffer(codes, np.int64)].tolist()

@@ -18,7 +18,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.monitoring import Monitoring
 from streameval.engine.windows.views import FamilyView
-from streameval.events.analysis_registry import registered
+from streameval.events.analysis_registry import look_up
 from streameval.events.records import Partition
 from streameval.statistics.intervals import Intervals
 
@@ -276,7 +276,7 @@ class Finding(NamedTuple):
 
 def installed() -> tuple[Analysis[Any, Any], ...]:
     """All analyses, in the order of the page."""
-    analyses: tuple[Analysis[Any, Any], ...] = registered("ANALYSES")
+    analyses: tuple[Analysis[Any, Any], ...] = look_up("ANALYSES")
     return analyses
 
 

@@ -215,7 +215,7 @@ class SnapshotCapture:
                 unmatched={entry.key: entry.text for entry in unmatched},
             ),
             about=() if warning is None else warning.about,
-            counted=self._counted(status.counted, idle),
+            counted=self._visible_counters(status.counted, idle),
             stored=status.stored,
             past=self._history.take(now, clock, series),
             findings=tuple(self._findings(counts, now, clock, status.unread)),
@@ -297,7 +297,7 @@ class SnapshotCapture:
                 rows[number].append(Series(metric, labels, reading, window, index, complete_since))
         return rows
 
-    def _counted(
+    def _visible_counters(
         self,
         counted: Mapping[CounterKey, CounterValue] | None,
         idle: Sequence[frozenset[int]],

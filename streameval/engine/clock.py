@@ -288,7 +288,7 @@ class Clock:
         before = self._join()
         events, earlier = before.followed_by((times, voters)), len(before.times)
         usual = not len(times) or int(times.max()) <= self._limit
-        accepted = times if usual else self._accepted(events, earlier)
+        accepted = times if usual else self._accept_times(events, earlier)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
         regular = usual or bool((times <= clocks).all())
         if len(times):
@@ -318,7 +318,7 @@ class Clock:
 
     def state(self) -> list[Any]:
         """The state as plain integers."""
-        events = self._undecided()
+        events = self._undecided_events()
         return [self.now, self._agreed, events.first, events.time_list, events.voters.tolist()]
 
     def restore(self, state: Sequence[Any]) -> None:
@@ -343,7 +343,7 @@ class Clock:
         """The time up to which an event time is accepted without a vote."""
         return BEFORE_ALL if self._agreed == BEFORE_ALL else self._agreed + self.max_ahead
 
-    def _accepted(self, events: _Events, earlier: int) -> Clocks:
+    def _accept_times(self, events: _Events, earlier: int) -> Clocks:
         """The accepted times of the events after the `earlier` ones.
 
         A time far ahead is replaced by the largest one that the voters accept; NEVER if there are
@@ -365,7 +365,7 @@ class Clock:
                 limit = self._limit
         return accepted
 
-    def _undecided(self) -> _Events:
+    def _undecided_events(self) -> _Events:
         """The events that may still vote."""
         events = self._join()
         run, _ = events.run(len(events.times), self.size)

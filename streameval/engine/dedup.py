@@ -53,10 +53,10 @@ class SeenIds:
         self._versions: dict[int, int] = {}
         self._bucket_of: dict[bytes, int] = {}
 
-    def unseen(
+    def mark_seen(
         self, event_ids: Sequence[str], times: NDArray[np.int64], clocks: Clocks
     ) -> NDArray[np.bool_]:
-        """Mask of the events whose ids are new; remembers these ids.
+        """Remember the ids of events; returns a mask of the events whose ids are new.
 
         `clocks`: the clock after each event, microseconds.
         """
@@ -69,7 +69,7 @@ class SeenIds:
             self._events += 1
         if len(clocks):
             now = int(clocks[-1])
-            for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
+            for bucket in [stale for stale in self._buckets if not self._is_remembered(stale, now)]:
                 del self._versions[bucket]
                 for digest in self._buckets.pop(bucket):
                     if self._bucket_of.get(digest) == bucket:
@@ -104,7 +104,7 @@ class SeenIds:
                     continue
                 ahead = msgspec.msgpack.decode(sections[name], type=list[tuple[bytes, int, int]])
                 for digest, saved, events in ahead:
-                    is_current = same_span or self._remembered(saved, now)
+                    is_current = same_span or self._is_remembered(saved, now)
                     bucket = saved if is_current else now // self._width
                     self._ahead.append((digest, bucket, self._events - events))
                     self._bucket_of[digest] = max(bucket, self._bucket_of.get(digest, bucket))
@@ -117,7 +117,7 @@ class SeenIds:
         )
         if len(joined) % DIGEST:
             raise ValueError(f"{len(joined)} bytes are not complete digests")
-        is_current = bucket * self._width <= now and self._remembered(bucket, now)
+        is_current = bucket * self._width <= now and self._is_remembered(bucket, now)
         at = bucket if is_current else now // self._width
         starts = range(0, len(joined), DIGEST)
         digests = [joined[start : start + DIGEST] for start in starts]
@@ -128,10 +128,10 @@ class SeenIds:
         return is_current
 
     def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:
-        if not self._remembered(bucket, now):
+        if not self._is_remembered(bucket, now):
             return True
         seen_at = self._bucket_of.get(digest)
-        if seen_at is not None and self._remembered(seen_at, now):
+        if seen_at is not None and self._is_remembered(seen_at, now):
             return False
         if bucket * self._width > now:
             self._bucket_of[digest] = bucket
@@ -158,7 +158,7 @@ class SeenIds:
             digest, bucket, _ = self._ahead.popleft()
             self._remember(digest, min(bucket, now // self._width))
 
-    def _remembered(self, bucket: int, now: int) -> bool:
+    def _is_remembered(self, bucket: int, now: int) -> bool:
         return (bucket + 1) * self._width > now - self._span
 
     def _ahead_content(self) -> Callable[[], Iterator[bytes]]:

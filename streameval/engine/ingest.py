@@ -45,7 +45,7 @@ from streameval.events.errors import (
     RefusedRecordsError,
     UncountableRecordsError,
 )
-from streameval.events.records import Assignment, Partition, RecordBatch, grouped
+from streameval.events.records import Assignment, Partition, RecordBatch, group_batches
 from streameval.events.saved_states import damage_as_error
 from streameval.statistics.kernel import COMPILED
 
@@ -137,11 +137,11 @@ class EventFrontend:
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """See `Frontend`; batches of many partitions are counted as one."""
-        return grouped(batches, RECORDS_AT_ONCE)
+        return group_batches(batches, RECORDS_AT_ONCE)
 
     def decode(self, batch: RecordBatch) -> Decoded:
         """See `Frontend`."""
-        return self._decoded([batch])
+        return self._decode([batch])
 
     def apply(
         self,
@@ -155,7 +155,7 @@ class EventFrontend:
                 # A record on which decoding raises is invalid.
                 decoded: Decoded = decode_valid(self.decode, *batches)
             else:
-                decoded = self._decoded(batches)
+                decoded = self._decode(batches)
             decoded, lists = counter.countable(states, decoded)
         except Exception as error:
             fails = is_bug(error) or isinstance(error, InvalidEventError)
@@ -169,7 +169,7 @@ class EventFrontend:
         """An empty state of one log."""
         return PartitionState(counter, offsets)
 
-    def _decoded(self, batches: Sequence[RecordBatch]) -> Decoded:
+    def _decode(self, batches: Sequence[RecordBatch]) -> Decoded:
         keys = None
         if any(batch.keys is not None for batch in batches):
             every = (batch.keys or [None] * len(batch.values) for batch in batches)
@@ -453,9 +453,7 @@ class Ingest:
         """The label caps of all partitions together."""
         spec = next(spec for spec in self.layout.families if spec.name == family)
         empty = LabelCaps(spec.label_caps, len(spec.columns))
-        return empty.merged(
-            state.families[family].label_caps for state in self._partitions.values()
-        )
+        return empty.union(state.families[family].label_caps for state in self._partitions.values())
 
     def take_dead_letters(self) -> list[DeadLetter]:
         """All invalid records since the last call, if `keep_dead_letters`.

@@ -57,7 +57,7 @@ from streameval.statistics.matching import matched
 from streameval.statistics.relation import next_version
 
 ALL: Final = "*"
-"""Key of `since` for a whole family that is new."""
+"""Key of `since` for a family that is new."""
 
 PANES: Final = "panes"
 """Key of `since` for panes that are retained longer than before."""
@@ -316,7 +316,7 @@ class PartitionState:
             return
         ticks = self.time.advance(times, voters)
         if dedup and self._seen_ids is not None and ids is not None:
-            unseen = self._seen_ids.unseen(ids[rows], times, ticks.clocks)
+            unseen = self._seen_ids.mark_seen(ids[rows], times, ticks.clocks)
             if not unseen.all():
                 if events.counts is None:
                     events.counts = np.ones(len(events.times), np.bool_)
@@ -579,7 +579,7 @@ class EventCounter:
         Changes nothing, so that a record that cannot be counted leaves no trace.
         """
         is_tried = self._has_own_list_metrics or any(state.cautious for state in states)
-        return count_valid(decoded, self._tried if is_tried else self._lists)
+        return count_valid(decoded, self._try_lists if is_tried else self._lists)
 
     def _lists(self, decoded: Decoded) -> CountedLists:
         """The lists of events, with the values of metrics of events for each family."""
@@ -591,7 +591,7 @@ class EventCounter:
         ]
         return CountedLists(lists, 1 + len(rankers), values)
 
-    def _tried(self, decoded: Decoded) -> CountedLists:
+    def _try_lists(self, decoded: Decoded) -> CountedLists:
         """`_lists`, after counting them into empty tables."""
         tried = self._lists(decoded)
         for spec, of_family in zip(self.layout.families, tried.values, strict=True):

@@ -76,10 +76,10 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
     without_rankers = replace(
         events, rankers=None, batch=replace(events.batch, recommendations=recommended)
     )
-    parts = [_labelled(without_rankers, SHOWN)]
+    parts = [_label(without_rankers, SHOWN)]
     for index, name in enumerate(rankers):
         others = [of_event[index] for of_event in events.rankers]
-        parts.append(_labelled(_with_lists(without_rankers, others, recommended), name))
+        parts.append(_label(_with_lists(without_rankers, others, recommended), name))
     order = np.arange(len(parts) * len(recommended)).reshape(len(parts), len(recommended))
     return parts[0].joined(*parts[1:]).take(order.T.ravel())
 
@@ -102,7 +102,7 @@ def slices_by(family: SliceTable, *names: str | None) -> dict[Labels, list[int]]
     return dict(slices)
 
 
-def _labelled(events: Decoded, name: str) -> Decoded:
+def _label(events: Decoded, name: str) -> Decoded:
     dimensions: Sequence[Labels] = events.dimensions or [()] * len(events.batch)
     return replace(events, dimensions=[(*labels, name) for labels in dimensions])
 

@@ -281,7 +281,7 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
         return next((sentence for sentence in losses if sentence is not None), None)
 
     def warnings(self) -> Iterator[str]:
-        """What `loss` says of each stream, that its users have no lists, and unnamed types."""
+        """The warnings of each stream: `StreamHealth.warning`, then that about types."""
         for stream in self.streams[1:]:
             for text in (stream.warning(by_request=self.by_request), stream.types_warning):
                 if text is not None:
@@ -449,7 +449,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stored_at(self) -> float | None:
-        """When the newest of these checkpoints was written; None if the process counts."""
+        """The write time of the newest of these checkpoints; None if the process counts."""
         times = [entry.written_at for entry in self.stored if entry.written_at is not None]
         return max(times, default=None)
 

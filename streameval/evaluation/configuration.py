@@ -160,7 +160,7 @@ def _streams_as_files(
         names = ", ".join(map(repr, missing))
         problem = f"[attribution] also joins {names}; give a file of that name, like"
         raise UsageError(f"{problem} {_stem(missing[0])}.ndjson.")
-    return msgspec.structs.replace(config, attribution=attribution.renamed(files))
+    return msgspec.structs.replace(config, attribution=attribution.with_sources(files))
 
 
 def _refuse_columns_of_streams(config: Config, call: CallInputs, options: Options) -> None:

@@ -29,7 +29,7 @@ from streameval.events.arrow import in_microseconds
 from streameval.events.errors import InvalidEventError
 from streameval.events.times import END_TIME, FIRST_TIME
 from streameval.join.attribution import AttributionOptions, InteractionOptions
-from streameval.join.tables import Attribution, Stream, concatenated, join_streams, pieces
+from streameval.join.tables import Attribution, Stream, concatenate, join_streams, pieces
 
 if TYPE_CHECKING:
     from streameval.config import Config
@@ -181,7 +181,7 @@ def read_impressions(
         if lists.has_separator:
             name = stream.columns.get("recommendations") or "recommendations"
             used.add(("separator", name if name in options.separator else ""))
-    return concatenated(*tables, side="impressions"), used
+    return concatenate(*tables, side="impressions"), used
 
 
 def read_interactions(stream: StreamTables, options: Options) -> tuple[Any, set[Named]]:
@@ -200,7 +200,7 @@ def read_interactions(stream: StreamTables, options: Options) -> tuple[Any, set[
             if "gain" in columns:
                 rows["gain"] = _gains(block.column(columns["gain"]))
             tables.append(arrow().table(rows))
-    return concatenated(*tables), used
+    return concatenate(*tables), used
 
 
 def _uses(block: RowBlock, columns: Mapping[str, str], stream: StreamTables) -> set[Named]:

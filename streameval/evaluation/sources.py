@@ -59,7 +59,7 @@ from streameval.events.columns import Columns, read_columns
 from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
 from streameval.events.lines import LineBlock
-from streameval.events.records import Partition, RecordBatch, grouped
+from streameval.events.records import Partition, RecordBatch, group_batches
 from streameval.events.rules import end_of
 from streameval.events.spelling import suggestion
 from streameval.join.attribution import OUTCOMES, OutcomeCounts, count_types, is_unnamed
@@ -530,7 +530,7 @@ class Lines:
             while not file.finished:
                 read = file.read()
                 self._note_fields(cast("LineBlock", read.values).block)
-                for (batch,) in grouped([read], LINES_AT_ONCE):
+                for (batch,) in group_batches([read], LINES_AT_ONCE):
                     # No name holds the events, or the next ones would not get their memory.
                     yield DecodedEvents(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:

@@ -17,6 +17,6 @@ def register_analyses(module: str) -> None:
     _modules[:] = [module]
 
 
-def registered(name: str) -> Any:
+def look_up(name: str) -> Any:
     """An attribute of the registered module."""
     return getattr(import_module(*_modules), name)

@@ -49,29 +49,31 @@ class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def take(self, rows: IntArray) -> Self:
         """These rows, in this order."""
-        return self._selected(rows)
+        return self._select(rows)
 
     def rows(self, start: int, stop: int) -> Self:
         """The rows start, ..., stop - 1."""
-        return self._selected(slice(start, stop))
+        return self._select(slice(start, stop))
 
     def keep(self, rows: BoolArray) -> Self:
         """The rows that a boolean mask selects."""
-        return self._selected(np.flatnonzero(rows))
+        return self._select(np.flatnonzero(rows))
 
     def joined(self, *others: Self) -> Self:
         """These rows, then those of others with the same kinds of columns."""
         if not others:
             return self
         parts = (self, *others)
-        columns = {name: _joined(parts, name, self.absent.get(name)) for name in self._column_names}
+        columns = {
+            name: _join_column(parts, name, self.absent.get(name)) for name in self._column_names
+        }
         return msgspec.structs.replace(self, **columns)
 
     @property
     def _column_names(self) -> Iterator[str]:
         return (name for name in self.__struct_fields__ if name not in self.constants)
 
-    def _selected(self, rows: IntArray | slice) -> Self:
+    def _select(self, rows: IntArray | slice) -> Self:
         columns = {name: select(getattr(self, name), rows) for name in self._column_names}
         return msgspec.structs.replace(self, **columns)
 
@@ -92,7 +94,7 @@ def select(column: Any, rows: IntArray | slice) -> Any:
     return [column[row] for row in rows.tolist()] if take is None else take(rows)
 
 
-def _joined(parts: Sequence[Any], name: str, absent: object) -> Any:
+def _join_column(parts: Sequence[Any], name: str, absent: object) -> Any:
     columns = [getattr(part, name) for part in parts]
     first = next((column for column in columns if column is not None), None)
     if first is None:

@@ -283,7 +283,9 @@ def _typed(column: Any, how: Combine) -> Sequence[Any] | None:
         for row in rows
     ]
     # The largest of each type is found where it is counted; what is none is checked elsewhere.
-    if how == "sum" and all(isinstance(each, Interaction) for row in typed for each in row):
+    if how == "sum" and all(
+        isinstance(interaction, Interaction) for row in typed for interaction in row
+    ):
         return [combine_interactions(row, how)[1] for row in typed]
     return typed
 

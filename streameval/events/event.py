@@ -131,6 +131,8 @@ def combine_interactions(
     )
     if all(interaction.type is None for interaction in interactions):
         return combined, ()
-    pairs: Any = (((each.item, each.type), each.gain) for each in interactions)
+    pairs: Any = (
+        ((interaction.item, interaction.type), interaction.gain) for interaction in interactions
+    )
     by_type: Mapping[Any, float] = combine_gains(pairs, how).by_item
     return combined, tuple(Interaction(item, gain, kind) for (item, kind), gain in by_type.items())

@@ -80,7 +80,7 @@ def import_extra(module: str, what: str, extra: str) -> Any:
 
 
 def load_named(text: str, key: str, kind: str) -> Any:
-    """What "package.module:name" of a user's module names; it must be callable.
+    """The callable that "package.module:name" names in a user's module.
 
     Raises:
         ConfigError: the key names nothing of this kind.

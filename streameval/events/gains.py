@@ -16,7 +16,7 @@ _EXACT = 2.0**53
 """Sums of integers up to this are exact in float64."""
 
 Combine: TypeAlias = Literal["max", "sum"]
-"""What several gains of one item in one list are together: the largest of them, or their sum."""
+"""The gain of several interactions with one item of a list: the largest, or the sum."""
 
 
 class CombinedGains(NamedTuple):

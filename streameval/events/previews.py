@@ -1,7 +1,7 @@
 """Previews: the parts of a record that a message, a log line or the page may quote.
 
 `[log] previews = false` hides all of them, for the rest of the process. Every message that quotes
-a record takes the quotation from here.
+a record takes the quotation from this module.
 """
 
 from __future__ import annotations

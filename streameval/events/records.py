@@ -83,7 +83,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-def grouped(batches: Iterable[RecordBatch], most: int) -> Iterator[list[RecordBatch]]:
+def group_batches(batches: Iterable[RecordBatch], most: int) -> Iterator[list[RecordBatch]]:
     """Groups of at most `most` records, with at most one batch of each partition; cuts batches.
 
     Example:

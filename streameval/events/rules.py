@@ -1,4 +1,4 @@
-"""The rules of every list of ids, however it arrives: padding, and marks in place of ids.
+"""The rules of every list of ids, however it arrives: padding, and marks instead of ids.
 
 Functions raise InvalidEventError for a list that breaks a rule.
 """
@@ -126,7 +126,7 @@ def are_marks_throughout(recommendations: Sequence[Any], interactions: Sequence[
 
 
 def marks_error(where: str) -> InvalidEventError:
-    """The error for marks in place of ids."""
+    """The error for marks instead of ids."""
     problem = f"{where} have a 0 or 1 for each recommendation or item"
     return InvalidEventError("wrong_type", f"{problem}; give the ids of the items chosen")
 
@@ -159,7 +159,7 @@ def in_row(row: int, rows: int, error: InvalidEventError) -> InvalidEventError:
     return InvalidEventError(error.reason, where + error.detail)
 
 
-def named_users(users: Sequence[Id | None] | None) -> Sequence[Id | None] | None:
+def drop_empty_users(users: Sequence[Id | None] | None) -> Sequence[Id | None] | None:
     """Users without empty texts, which Protobuf and many producers write for an unknown user."""
     if users is None or "" not in users:
         return users

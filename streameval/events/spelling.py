@@ -21,9 +21,9 @@ def suggestion(text: str, candidates: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
 
 
-def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | None:
+def unknown_name_problem(name: str, among: Sequence[str], kind: str) -> str | None:
     """The problem with a name that is not among the allowed names, or None."""
     if name in among:
         return None
     choices = ", ".join(map(repr, among)) or "none yet"
-    return f"not among {called} ({choices}).{suggestion(name, among)}"
+    return f"not among {kind} ({choices}).{suggestion(name, among)}"

@@ -108,7 +108,7 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, gc=False):
 
 
 class TypeRule(Protocol):
-    """Which types of interactions count; see `InteractionOptions`."""
+    """The types of interactions that count; see `InteractionOptions`."""
 
     @property
     def types(self) -> Mapping[str, float]:
@@ -294,7 +294,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         by_request = "request_id" if self.key == "request_id" else None
         return msgspec.structs.replace(event, event_id=self.request_id or by_request)
 
-    def renamed(self, names: Mapping[str, Sequence[str]]) -> AttributionOptions:
+    def with_sources(self, names: Mapping[str, Sequence[str]]) -> AttributionOptions:
         """The options with some topics or files replaced; `names`: old name -> new names."""
         impressions, *others = [
             [new for name in stream for new in names.get(name, [name])] for stream in self.streams

@@ -13,7 +13,7 @@ from streameval.join.open_records import OPTIONAL, ItemNumbers, OpenLists, unpac
 _NOTHING: Final = ((), (), False)
 
 
-def closed_events(
+def make_events(
     lists: OpenLists, attributed: Sequence[Sequence[Interaction]], items: ItemNumbers, rules: Rules
 ) -> Decoded:
     """Lists as events, in order.
@@ -24,7 +24,7 @@ def closed_events(
     interactions: Any = [by_item for by_item, _, _ in combined]
     if dict not in set(map(type, interactions)):
         # As numbers of items, unless some have gains.
-        interactions = items.named(items.numbers(interactions))
+        interactions = items.id_column(items.numbers(interactions))
     typed = [by_type for _, by_type, _ in combined]
     hidden_losses = [hides_loss for _, _, hides_loss in combined]
     optional: dict[str, Any] = {}
@@ -35,7 +35,7 @@ def closed_events(
     users = _present([user or None for user in lists.users])
     requests = [request or None for request in lists.requests]
     batch = Batch(
-        recommendations=items.named(lists.items),
+        recommendations=items.id_column(lists.items),
         interactions=interactions,
         typed=typed if any(typed) else None,
         hidden_losses=hidden_losses if any(hidden_losses) else None,

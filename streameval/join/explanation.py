@@ -125,7 +125,7 @@ class KeyListener:
         return self._logs[int(records.logs[row])], int(records.offsets[row])
 
     def _items(self, records: OpenRecords, row: int) -> list[Id]:
-        items: list[Id] = self._joiner.items.named(records.items.rows(row, row + 1)).ids()
+        items: list[Id] = self._joiner.items.id_column(records.items.rows(row, row + 1)).ids()
         return items
 
     def _list(self, lists: OpenLists, row: int, outcome: Status) -> ExplainedList:
@@ -142,7 +142,7 @@ class KeyListener:
     def _note(
         self, records: OpenRecords, row: int, outcome: Status, why: str, items: Sequence[Id] = ()
     ) -> None:
-        """Note the outcome of a record; `items`: of its list."""
+        """Record the outcome of a record; `items`: of its list."""
         item = rank = kind = None
         if isinstance(records, OpenInteractions):
             (item,), kind = self._items(records, row), records.types[row]

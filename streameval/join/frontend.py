@@ -23,7 +23,13 @@ from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.times import SECOND
 from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
 from streameval.events.previews import preview
-from streameval.events.records import Assignment, Partition, PartitionOwner, RecordBatch, grouped
+from streameval.events.records import (
+    Assignment,
+    Partition,
+    PartitionOwner,
+    RecordBatch,
+    group_batches,
+)
 from streameval.join.attribution import (
     OUTCOMES,
     AttributionOptions,
@@ -84,7 +90,7 @@ class JoinFrontend:
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """See `Frontend`; one batch per group, because its lists are counted when they close."""
-        return chain.from_iterable(grouped([batch], RECORDS_AT_ONCE) for batch in batches)
+        return chain.from_iterable(group_batches([batch], RECORDS_AT_ONCE) for batch in batches)
 
     def apply(
         self, _: EventCounter, states: Sequence[JoinedState], batches: Sequence[RecordBatch]
@@ -143,7 +149,7 @@ class CopartitionedOwner:
         groups: dict[Partition, list[Assignment]] = {}
         for assignment in assignments:
             groups.setdefault(self._partition_of(assignment.partition), []).append(assignment)
-        joined = [self._joined(partition, logs) for partition, logs in sorted(groups.items())]
+        joined = [self._group(partition, logs) for partition, logs in sorted(groups.items())]
         if joined and not self._inspected:
             self._inspect()
             self._inspected = True
@@ -160,7 +166,7 @@ class CopartitionedOwner:
     def _partitions(self, partitions: Sequence[Partition]) -> list[Partition]:
         return sorted({self._partition_of(partition) for partition in partitions})
 
-    def _joined(self, partition: Partition, logs: Sequence[Assignment]) -> Assignment:
+    def _group(self, partition: Partition, logs: Sequence[Assignment]) -> Assignment:
         ordered = sorted(logs, key=lambda log: self._topics.index(log.partition.topic))
         counts = {log.partition.topic: log.partitions for log in ordered}
         missing = [topic for topic in self._topics if topic not in counts]

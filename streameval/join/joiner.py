@@ -26,7 +26,7 @@ from streameval.join.attribution import (
     Rules,
     count_types,
 )
-from streameval.join.closed_lists import closed_events
+from streameval.join.closed_lists import make_events
 from streameval.join.interactions import InteractionColumns
 from streameval.join.kernel import InteractionKeys, ListColumns, are_in_lists, last_touches
 from streameval.join.logs import RecordSlice
@@ -230,7 +230,7 @@ class Joiner:
             watermark = until + self.rules.window
         self.watermark = watermark
         self._decide(self.lists, before)
-        for attributed, lists in self.matched(self._decide(self.interactions, before)):
+        for attributed, lists in self.attribute(self._decide(self.interactions, before)):
             if lists:
                 self._wait(attributed, lists)
             else:
@@ -260,18 +260,18 @@ class Joiner:
     def preview(self) -> Iterator[tuple[Attributed, list[int]]]:
         """All interactions and their lists, as if no older record came; call nothing after it."""
         self.lists.decide(self.watermark, FOREVER)
-        yield from self.matched(self.interactions.between(BEFORE_ALL, FOREVER))
+        yield from self.attribute(self.interactions.between(BEFORE_ALL, FOREVER))
 
     def latest(self, until: int) -> int:
         """The largest time of a record up to a limit; BEFORE_ALL without one."""
         return max(self.lists.latest(until), self.interactions.latest(until))
 
-    def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attributed, list[int]]]:
+    def attribute(self, rows: Sequence[int]) -> Iterator[tuple[Attributed, list[int]]]:
         """Interactions, each with the rows of the lists that it belongs to."""
         if not rows:
             return
         taken = self.interactions.take(rows)
-        items = self.items.named(taken.items).ids()
+        items = self.items.id_column(taken.items).ids()
         streams = [self._streams[log] for log in taken.logs.tolist()]
         interactions = map(Interaction, items, taken.gains, taken.types)
         yield from zip(
@@ -359,14 +359,14 @@ class Joiner:
             table.decide(BEFORE_ALL, self.watermark)
         # The interactions of open lists are attributed again.
         closed = self._closing_time(self.watermark)
-        for attributed, rows in self.matched(self.interactions.between(closed, self.watermark)):
+        for attributed, rows in self.attribute(self.interactions.between(closed, self.watermark)):
             self._wait(attributed, [row for row in rows if self.lists.time(row) >= closed])
 
     def _add(self, stream: int, part: RecordSlice) -> None:
         """Add records that are not from the future; count those that are late or ignored."""
         records = self._open(stream, part)
         late = records.times < np.maximum(part.before - self.rules.lateness, self.watermark)
-        ignored = _ignored(part.content)
+        ignored = _ignored_mask(part.content)
         for row in np.flatnonzero(late | ignored).tolist():
             self._refuse(stream, "late" if late[row] else "ignored", records, row)
         if isinstance(part.content, InteractionColumns) and part.content.unnamed.any():
@@ -429,7 +429,7 @@ class Joiner:
         numbers = self.items.number(clicked).astype(np.int64)
         list_indices = np.repeat(np.arange(len(lists)), [*map(len, attributions)])
         inside = iter(are_in_lists(lists.items, list_indices, numbers).tolist())
-        failures = count(closed_events(lists, interactions, self.items, self.rules))
+        failures = count(make_events(lists, interactions, self.items, self.rules))
         self.outcomes[0].counted += len(rows) - len(failures)
         for index, (row, of_list) in enumerate(zip(rows, attributions, strict=True)):
             if index in failures:
@@ -487,7 +487,7 @@ class Joiner:
             self.listener.rejected(outcome, records, row)
 
 
-def _ignored(content: Decoded | InteractionColumns) -> BoolArray:
+def _ignored_mask(content: Decoded | InteractionColumns) -> BoolArray:
     if isinstance(content, InteractionColumns):
         return ~content.counts
     return np.zeros(len(content.indices), dtype=np.bool_)

@@ -142,7 +142,7 @@ class ItemNumbers:
         """The numbers of items, in half the memory."""
         return self.codes.codes(items).astype(np.uint32)
 
-    def named(self, lists: Ragged) -> IdColumn:
+    def id_column(self, lists: Ragged) -> IdColumn:
         """Numbers as a column of lists of ids."""
         return IdColumn(Ragged(lists.values.astype(np.int64), lists.offsets), self.codes.names)
 
@@ -510,7 +510,7 @@ class OpenTable(Generic[R]):
 
 
 def _content(items: ItemNumbers, rows: OpenRecords, index: int) -> str:
-    recommended = items.named(rows.items.rows(index, index + 1)).ids()
+    recommended = items.id_column(rows.items.rows(index, index + 1)).ids()
     if isinstance(rows, OpenInteractions):
         return interaction_content(recommended[0], rows.types[index], rows.gains[index])
     others = (*rows.dimensions[index], rows.optional[index].hex())
@@ -634,19 +634,19 @@ def pack(lists: Decoded) -> list[bytes]:
     if all(column is None for column in columns):
         return [b""] * len(lists.batch)
     rows = zip(*(repeat(None) if column is None else column for column in columns), strict=False)
-    return [b"" if row == NOTHING else _packed(row) for row in rows]
+    return [b"" if row == NOTHING else _pack_row(row) for row in rows]
 
 
-def _packed(row: tuple[Any, ...]) -> bytes:
+def _pack_row(row: tuple[Any, ...]) -> bytes:
     try:
         return msgspec.msgpack.encode(row)
     except (OverflowError, UnicodeEncodeError):  # an id that msgpack cannot encode
-        return msgspec.msgpack.encode(_escaped(row))
+        return msgspec.msgpack.encode(_escape(row))
 
 
-def _escaped(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [*map(_escaped, value)]
+        return [*map(_escape, value)]
     return encode_id(value) if type(value) in (int, str) else value
 
 

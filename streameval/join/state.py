@@ -101,7 +101,7 @@ class JoinedState(PartitionState):
 
     def apply(self, batch: RecordBatch, content: DecodedStream) -> Applied:
         """Add a batch; `proceed` counts the lists that it completes."""
-        columns = self._numbered(content) if isinstance(content, Decoded) else content
+        columns = self._number_items(content) if isinstance(content, Decoded) else content
         self.logs.push(batch, columns)
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
@@ -109,7 +109,7 @@ class JoinedState(PartitionState):
         tally.add_invalid([event for _, event in content.invalid])
         return Applied(content.invalid, tally)
 
-    def _numbered(self, lists: Decoded) -> Decoded:
+    def _number_items(self, lists: Decoded) -> Decoded:
         """The lists with numbers of items, taken while the ids are in the processor's cache."""
         items = self.joiner.items
         ragged = items.numbers(lists.batch.recommendations)

@@ -309,9 +309,9 @@ def closed(
         raise UsageError(f"until={until}: a watermark does not go back, and it was {previous}.")
     impressions_table, reports = new
     arrived = None if impressions_table is None else _with_progress(as_table(impressions_table))
-    lists = _Impressions(concatenated(state.impressions, arrived), rule)
+    lists = _Impressions(concatenate(state.impressions, arrived), rule)
     streams = [] if reports is None else [Stream(reports, rule)]
-    interactions = concatenated(state.interactions, _with_progress(_reports(streams)))
+    interactions = concatenate(state.interactions, _with_progress(_reports(streams)))
     join = _Join(lists, interactions, rule, until=edge, late_before=previous)
     final = (join.impressions == _COUNTED) & (lists.times + duration_of(rule.window) < edge)
     impressions = np.where((join.impressions == _COUNTED) & ~final, _OPEN, join.impressions)
@@ -334,7 +334,7 @@ def closed(
     return Closed(join.lists(np.flatnonzero(final)), counts, rest)
 
 
-def concatenated(*tables: Any, side: str = "one side") -> Any:
+def concatenate(*tables: Any, side: str = "one side") -> Any:
     """The tables of one side as one table; None without any.
 
     Raises:
@@ -385,11 +385,13 @@ def pieces(
     if side not in _SIDES:
         raise UsageError(f"side={side!r}: give one of {', '.join(map(repr, _SIDES))}.")
     all_rows = as_table(table)
-    keys = _ids(_named(with_user_column(all_rows), rule.key_column, side), rule.key_column)
+    keys = _ids(
+        _required_column(with_user_column(all_rows), rule.key_column, side), rule.key_column
+    )
     keys = keys.dictionary_encode()
     hashes = [crc32(str(key).encode()) % buckets for key in keys.dictionary.to_pylist()]
     # Rows without a key are invalid wherever they are, so they are spread evenly.
-    codes = _filled(keys.indices, -1)
+    codes = _fill_nulls(keys.indices, -1)
     numbers = np.arange(codes.size) % buckets
     numbers[codes >= 0] = np.array(hashes, np.int64)[codes[codes >= 0]]
     order = np.argsort(numbers, kind="stable")
@@ -436,7 +438,7 @@ def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
         except (KeyError, TypeError, ValueError, OSError, arrow.ArrowException) as error:
             problem = f"{row!r:.80} is not a row of pieces: {error}"
             raise damaged("piece", problem) from error
-    impressions, interactions = (concatenated(*tables[side], side=side) for side in _SIDES)
+    impressions, interactions = (concatenate(*tables[side], side=side) for side in _SIDES)
     return impressions, interactions
 
 
@@ -465,11 +467,15 @@ class _Impressions:
             if name in self.table.column_names:
                 detail = f"impressions have a column {name!r}, which the join makes; leave it out"
                 raise InvalidEventError("wrong_type", detail)
-        self.keys = _ids(_named(self.table, rule.key_column, "impressions"), rule.key_column)
-        lists = _named(self.table, "recommendations", "impressions")
-        self.times, untimed = _times(_named(self.table, "times", "impressions"))
+        self.keys = _ids(
+            _required_column(self.table, rule.key_column, "impressions"), rule.key_column
+        )
+        lists = _required_column(self.table, "recommendations", "impressions")
+        self.times, untimed = _times(_required_column(self.table, "times", "impressions"))
         self.invalid = untimed | null_rows(self.keys) | null_rows(lists)
-        self._per = [_column_codes(_named(self.table, name, "impressions")) for name in rule.per]
+        self._per = [
+            _column_codes(_required_column(self.table, name, "impressions")) for name in rule.per
+        ]
 
     @property
     def requests(self) -> Any:
@@ -586,7 +592,7 @@ class _Join:
         columns = {
             "interactions": _lists(offsets, self.names.take(arrow.array(items[first]))),
             "gains": _gain_column(offsets, combined),
-            "typed": self._typed(of, items, gains, clicks, rows.size),
+            "typed": self._typed_column(of, items, gains, clicks, rows.size),
         }
         for name, column in columns.items():
             part = part.append_column(name, column)
@@ -703,10 +709,12 @@ class _Join:
         if arrow.types.is_integer(words.type) != arrow.types.is_integer(self.names.type):
             raise _unlike("item ids", words.type, self.names.type)
         codes = compute.index_in(words.cast(self.names.type), value_set=self.names)
-        item_codes = _filled(codes, -1)
+        item_codes = _fill_nulls(codes, -1)
         return Ragged(item_codes if names is None else item_codes[ragged.values], ragged.offsets)
 
-    def _typed(self, of: IntArray, items: IntArray, gains: Any, clicks: IntArray, size: int) -> Any:
+    def _typed_column(
+        self, of: IntArray, items: IntArray, gains: Any, clicks: IntArray, size: int
+    ) -> Any:
         """The combined gain of each item and type, in the order of items and types."""
         arrow = _arrow()
         types, names = _sorted_codes(self.reports["type"])
@@ -731,7 +739,7 @@ class _Join:
 def _reports(streams: Sequence[Stream]) -> Any:
     """Interactions of streams as one table, with the outcome of ignored and invalid rows."""
     tables = [_report(stream, number) for number, stream in enumerate(streams)]
-    return concatenated(*tables) if tables else _nothing_reported()
+    return concatenate(*tables) if tables else _nothing_reported()
 
 
 def _report(stream: Stream, number: int) -> Any:
@@ -739,9 +747,9 @@ def _report(stream: Stream, number: int) -> Any:
         return _nothing_reported()
     arrow, rule, where = _arrow(), stream.rule, "interactions"
     table = with_user_column(as_table(stream.table))
-    key = _ids(_named(table, rule.key_column, where), rule.key_column)
-    item = _ids(_named(table, "item", where), "item")
-    times, invalid = _times(_named(table, "times", where))
+    key = _ids(_required_column(table, rule.key_column, where), rule.key_column)
+    item = _ids(_required_column(table, "item", where), "item")
+    times, invalid = _times(_required_column(table, "times", where))
     named = set(table.column_names)
     nothing = arrow.nulls(table.num_rows, arrow.large_string())
     kind = _ids(column_of(table, "type"), "type") if "type" in named else nothing
@@ -755,7 +763,7 @@ def _report(stream: Stream, number: int) -> Any:
         within = arrow.array([f"{number} {name}" for name in of_row], arrow.large_string())
     words = kind.cast(arrow.large_string()).dictionary_encode()
     types = [*words.dictionary.to_pylist(), None]
-    of_type = _filled(words.indices, len(types) - 1)
+    of_type = _fill_nulls(words.indices, len(types) - 1)
     gains = np.array([rule.types.get(name or "", 1.0) for name in types])[of_type]
     if "gain" in named:
         explicit_gains = _floats(column_of(table, "gain"))
@@ -825,7 +833,7 @@ def _rest(table: Any, stay: BoolArray, progress: Any) -> Any:
     return part.append_column(_PROGRESS, _arrow().array(progress[rows]))
 
 
-def _named(table: Any, name: str, where: str) -> Any:
+def _required_column(table: Any, name: str, where: str) -> Any:
     """A required column of impressions or interactions."""
     return column_of(table, name, where, "user" if name == "users" else name)
 
@@ -878,7 +886,7 @@ def _shared_codes(name: str, *columns: Any) -> list[IntArray]:
         raise _unlike(name, *kinds)
     kind = kinds[0] if kinds else arrow.int64()
     together = arrow.concat_arrays([array.cast(kind) for array in arrays]).dictionary_encode()
-    codes = _filled(together.indices, -1)
+    codes = _fill_nulls(together.indices, -1)
     edges = np.cumsum([len(array) for array in arrays])[:-1]
     return np.split(codes, edges)
 
@@ -890,7 +898,7 @@ def _sorted_codes(column: Any) -> tuple[IntArray, Any]:
     order = _numbers(compute.sort_indices(words.dictionary)).astype(np.int64)
     rank = np.empty(order.size + 1, np.int64)
     rank[order], rank[-1] = np.arange(order.size), -1
-    return rank[_filled(words.indices, -1)], words.dictionary.take(_arrow().array(order))
+    return rank[_fill_nulls(words.indices, -1)], words.dictionary.take(_arrow().array(order))
 
 
 def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
@@ -898,7 +906,7 @@ def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
 
     Null equals null.
     """
-    array = _stored(column)
+    array = _storage_array(column)
     if not _is_single(array.type):
         return np.zeros(rows.size, np.bool_)
     part = array.take(np.concatenate((rows, others)))
@@ -912,15 +920,15 @@ def _equal_values(column: Any, rows: IntArray, others: IntArray) -> BoolArray:
 
 def _column_codes(column: Any) -> IntArray:
     """A column of any single values as codes; null is a value, too."""
-    array = _stored(column)
+    array = _storage_array(column)
     if not _is_single(array.type):
         raise InvalidEventError("invalid_label", f"{array.type} is not a type of single values")
     if not _arrow().types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    return _filled(array.indices, len(array.dictionary))
+    return _fill_nulls(array.indices, len(array.dictionary))
 
 
-def _stored(column: Any) -> Any:
+def _storage_array(column: Any) -> Any:
     """A column as one array of a type that Arrow computes with; UUIDs as bytes."""
     array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     return array.storage if isinstance(array.type, _arrow().BaseExtensionType) else array
@@ -939,7 +947,7 @@ def _times(column: Any) -> tuple[IntArray, BoolArray]:
     if not types.is_integer(array.type):
         detail = f"times: {array.type}; give timestamps, or microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
-    times = _filled(array, 0)
+    times = _fill_nulls(array, 0)
     absent = null_rows(array)
     absent[outside_range(times)] = True
     times[absent] = 0
@@ -972,7 +980,7 @@ def _lists(offsets: IntArray, values: Any) -> Any:
     return _arrow().LargeListArray.from_arrays(_arrow().array(offsets), values)
 
 
-def _filled(array: Any, absent: int) -> IntArray:
+def _fill_nulls(array: Any, absent: int) -> IntArray:
     """A copy of an Arrow array of integers, with nulls replaced by a number."""
     filled: IntArray = array.fill_null(absent).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled

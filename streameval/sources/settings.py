@@ -19,7 +19,7 @@ STDIN = "-"
 """The path that means standard input."""
 
 LARGEST_PORT: Final = 65_535
-"""Of an address, to connect to or to listen on."""
+"""Largest port of an address, to connect to or to listen on."""
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -46,7 +46,7 @@ class _Options(
         return [] if self.logs_key is None else getattr(self, self.logs_key)
 
     def problems(self, *, stateful: bool) -> Iterator[tuple[str, str]]:  # noqa: ARG002  has no groups
-        """Keys without effect, each with the reason; `stateful`: whether state is kept."""
+        """Keys without effect, each with the reason; `stateful`: True if there is durable state."""
         yield from ()
 
     def group_of(self, cluster: str) -> str:

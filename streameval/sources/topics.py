@@ -91,7 +91,7 @@ class Message(NamedTuple):
     """A record to be sent.
 
     Attributes:
-        partition: None: chosen by the key.
+        partition: None to let the key decide.
     """
 
     topic: str
@@ -122,7 +122,7 @@ def publish_records(
     try:
         ensure_valid_topic_name(topic)
     except ValueError as error:
-        raise _unpublished(topic, 0, str(error), "choose another name") from error
+        raise _publish_error(topic, 0, str(error), "choose another name") from error
     without_user, created = 0, False
 
     def messages() -> Iterator[Message]:
@@ -140,7 +140,7 @@ def publish_records(
     return Published(records=count, without_user=without_user, created=created)
 
 
-def _unpublished(topic: str, acknowledged: int, problem: str, remedy: str) -> SourceError:
+def _publish_error(topic: str, acknowledged: int, problem: str, remedy: str) -> SourceError:
     where = f"topic {topic!r}, after {acknowledged:,} records"
     return SourceError(where, problem, remedy)
 
@@ -165,7 +165,7 @@ def send(
                 number = message.partition
                 if number is not None and number not in producer.partitions_for(topic):
                     problem = f"it no longer has partition {number}"
-                    raise _unpublished(topic, count, problem, remedy)
+                    raise _publish_error(topic, count, problem, remedy)
                 unanswered.append(producer.send(*message))
                 if len(unanswered) > _IN_FLIGHT:
                     unanswered.popleft().get()
@@ -178,7 +178,7 @@ def send(
     except SETTINGS_ERRORS as error:
         raise settings_error(error, config) from error
     except (KafkaError, OSError) as error:
-        raise _unpublished(topic, count, str(failure_of(error, config)), remedy) from error
+        raise _publish_error(topic, count, str(failure_of(error, config)), remedy) from error
     progress(count)
     return count
 

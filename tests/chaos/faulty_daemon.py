@@ -155,7 +155,7 @@ def _commit(committer: Any, checkpoints: Any) -> None:
 
 
 def _publish(committer: Any, checkpoints: Any) -> None:
-    if checkpoints.showing:
+    if checkpoints.is_exporting:
         evidence, partition = committer._evidence, checkpoints.partition
         counted_key, exported_key = evidence.partition_key(partition), evidence.exported_key()
         committer._counters.publish(partition, checkpoints.totals_now(), counted_key, exported_key)

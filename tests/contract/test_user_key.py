@@ -102,8 +102,8 @@ def test_the_clock_and_deduplication_keep_no_digest_of_an_id_without_the_key() -
     for given_key in (None, key):
         clock, seen = Clock(ClockRule(user_key=given_key)), SeenIds(DAY, 1, given_key)
         clock.advance(times, [user.encode() for user in USERS])
-        assert seen.unseen(USERS, times, times).all()
-        assert not seen.unseen(USERS, times, times).any()
+        assert seen.mark_seen(USERS, times, times).all()
+        assert not seen.mark_seen(USERS, times, times).any()
         digests = [section.content for section in seen.sections()]
         states.append((clock.state()[-1], [b"".join(content()()) for content in digests]))
     (voters, seen_ids), (keyed_voters, keyed_ids) = states

@@ -22,7 +22,7 @@ def judged(seen: SeenIds, rows: Sequence[tuple[str, int]], clock: int | None = N
     """Whether ids are unseen, by a clock that accepts every event."""
     times = np.array([time for _, time in rows], dtype=np.int64)
     clocks = np.maximum(np.maximum.accumulate(times), BEFORE_ALL if clock is None else clock)
-    unseen = seen.unseen([event_id for event_id, _ in rows], times, clocks)
+    unseen = seen.mark_seen([event_id for event_id, _ in rows], times, clocks)
     return [bool(is_new) for is_new in unseen]
 
 
@@ -32,7 +32,7 @@ def remembering(
     """Whether ids are unseen, with the given clocks, in batches of one."""
     seen, unseen = SeenIds(SPAN, patience=3), list[bool]()
     for (event_id, time), clock in zip(rows, clocks, strict=True):
-        unseen += seen.unseen([event_id], np.array([time]), np.array([clock])).tolist()
+        unseen += seen.mark_seen([event_id], np.array([time]), np.array([clock])).tolist()
     return seen, unseen
 
 
@@ -148,7 +148,7 @@ def test_a_section_that_changed_has_another_version() -> None:
     seen, contents = SeenIds(SPAN, patience=21), dict[tuple[str, int], bytes]()
     for number in range(60):
         later = 30 * MINUTE if number % 7 == 3 else 0
-        seen.unseen([f"e{number}"], np.array([number + later]), np.array([number]))
+        seen.mark_seen([f"e{number}"], np.array([number + later]), np.array([number]))
         for section in seen.sections():
             current = b"".join(section.content()())
             assert contents.setdefault((section.name, section.version), current) == current

@@ -168,7 +168,7 @@ def test_a_fatal_error_during_a_rebalance_is_noticed(
     topic = filled(broker, FOUR)
     with read_by("confluent"):
         mine = options(broker, topic, group=topic, member="same")
-    consumed = ConfluentConsumer._consumed
+    consumed = ConfluentConsumer._consume
 
     def fenced(self: ConfluentConsumer, *_: object) -> list[Any]:
         monkeypatch.setattr(ConfluentConsumer, "_consumed", consumed)

@@ -103,8 +103,8 @@ def test_merged_foldings_keep_what_one_would_have_kept(
     foldings = [_caps(part, options) for part in parts]
     total = _caps([pair for part in parts for pair in part], options)
     first, *others = foldings
-    assert first.merged(others).state() == total.state()
-    assert foldings[-1].merged(reversed(foldings[:-1])).state() == total.state()
+    assert first.union(others).state() == total.state()
+    assert foldings[-1].union(reversed(foldings[:-1])).state() == total.state()
 
 
 @given(pairs, narrow)

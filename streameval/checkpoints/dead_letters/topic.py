@@ -124,7 +124,7 @@ class DeadLetterTopics:
             self._prepare(dead_letters)
             sent += map(self._send, dead_letters)
             for row, dead_letter in enumerate(dead_letters):
-                if not self._accepted(sent[row], deadline):
+                if not self._is_accepted(sent[row], deadline):
                     sent[row] = self._send_truncated(dead_letter, deadline)
         except (KafkaError, OSError, *SETTINGS_ERRORS) as error:
             raise self._failure(error) from error
@@ -160,7 +160,7 @@ class DeadLetterTopics:
             return self._producer.send(name, dead_letter.value, dead_letter.key, headers, number)
         return None
 
-    def _accepted(self, future: Any, deadline: float) -> bool:
+    def _is_accepted(self, future: Any, deadline: float) -> bool:
         """True if a dead letter was written; otherwise it is too large."""
         if future is None:
             return False
@@ -175,7 +175,7 @@ class DeadLetterTopics:
         name, size = self._names[dead_letter.partition.topic], len(dead_letter.value)
         for most in _VALUE_BYTES:
             future = self._send(truncate(dead_letter, most))
-            if self._accepted(future, deadline):
+            if self._is_accepted(future, deadline):
                 _LOG.warning(
                     "the dead letter of %s is truncated: its %d bytes are too large for topic %s",
                     dead_letter.identity,
@@ -197,7 +197,7 @@ class DeadLetterTopics:
 def truncate(dead_letter: DeadLetter, most: int) -> DeadLetter:
     """The dead letter with at most `most` bytes of its value.
 
-    With 0, it also lacks the record's headers and a long key; a replay's identity is kept.
+    With 0, it also lacks the record's headers and a long key; a replay's identity remains.
     """
     shorter = msgspec.structs.replace(
         dead_letter, value=dead_letter.value[:most], size=len(dead_letter.value)

@@ -426,10 +426,10 @@ class Family:
             tables |= {
                 Pane(DAY, day * DAY): day_table for day, day_table in self._users.days.items()
             }
-            content = partial(self._copied_users, self._users)
+            content = partial(self._copy_users, self._users)
             sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
-            content = partial(self._copied_table, table)
+            content = partial(self._copy_table, table)
             sections.append(Section(section_name(name, pane), table.version, content))
         return sorted(sections, key=lambda section: section.name)
 
@@ -592,11 +592,11 @@ class Family:
             self._changed.add(pane)
         return self._panes[pane]
 
-    def _copied_table(self, table: Table) -> Callable[[], Iterator[bytes]]:
+    def _copy_table(self, table: Table) -> Callable[[], Iterator[bytes]]:
         copy = table.copy()
-        return self._dumped(copy, copy.cells.tolist())
+        return self._dump(copy, copy.cells.tolist())
 
-    def _copied_users(self, users: FamilyUsers) -> Callable[[], Iterator[bytes]]:
+    def _copy_users(self, users: FamilyUsers) -> Callable[[], Iterator[bytes]]:
         by_user = dict(users.copied().by_user)
         shared = _shared(self.spec.table.plan)
         of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in shared)
@@ -604,9 +604,9 @@ class Family:
         for name in shared if cells else ():
             # Sums of no slice are saved with the first slice.
             by_user[name] = by_user[name].mapped(methodcaller("renamed", {0: cells[0]}))
-        return self._dumped(users_alone(by_user, self.spec.table), cells)
+        return self._dump(users_alone(by_user, self.spec.table), cells)
 
-    def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
+    def _dump(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
         order = self._slices.sorted(cells)
         labels = [self._slices.labels[cell] for cell in order]
         return lambda: encode_table(labels, table.dump(order))

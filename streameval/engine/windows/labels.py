@@ -227,7 +227,7 @@ class LabelCaps:
         has_series = slice_labels in self.series.retained or self._never_folds(slice_labels)
         return slice_labels if has_series else self._overflow(slice_labels)
 
-    def merged(self, others: Iterable[LabelCaps]) -> LabelCaps:
+    def union(self, others: Iterable[LabelCaps]) -> LabelCaps:
         """The caps of several partitions together, in any order."""
         sources = (self, *others)
         together = LabelCaps(self._options, len(self._all))
@@ -361,12 +361,12 @@ class SliceAssigner:
             numbers = np.fromiter(map(self._numbers.__getitem__, raws), np.int64, len(raws))
         except KeyError:
             renames: dict[Labels, Labels] = {}
-            numbers = np.array(self._admitted(raws, renames), np.int64)
+            numbers = np.array(self._admit_all(raws, renames), np.int64)
             by_number = self._slices.by_number(renames)
             return rename_slices(numbers, by_number), by_number
         return numbers, _NO_RENAMES
 
-    def _admitted(self, raws: Sequence[Labels], renames: dict[Labels, Labels]) -> list[int]:
+    def _admit_all(self, raws: Sequence[Labels], renames: dict[Labels, Labels]) -> list[int]:
         """The slices of events that may have new combinations."""
         numbers_of, numbers = self._numbers, list[int]()
         new = dict.fromkeys(raw for raw in raws if raw not in numbers_of)

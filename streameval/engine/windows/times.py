@@ -251,7 +251,7 @@ def span_text(microseconds: int) -> str:
 
 
 def duration_problem(text: str, least: int = SECOND) -> str | None:
-    """Why a text is not a duration of at least `least` microseconds, or None."""
+    """The problem with a text that is not a duration of at least `least` microseconds, or None."""
     try:
         length = duration_of(text)
     except DurationError as error:

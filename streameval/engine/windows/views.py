@@ -126,7 +126,7 @@ class FamilyView:
         if families:
             self._slices = families[0].slices
             first, *others = [viewed.label_caps for viewed in families]
-            self._label_caps = first.merged(others)
+            self._label_caps = first.union(others)
         self._rename_all()
         self._activity = SliceActivity()
         for family in families:
@@ -164,7 +164,7 @@ class FamilyView:
     def window(self, span: int, clock: int) -> Table:
         """Events of the last `span` before the clock; a cell is a slice.
 
-        The window begins at a whole pane, above two hours at a whole hour, so it covers the span or
+        The window begins with a pane, above two hours with an hour, so it covers the span or
         more. It leaves out panes after the clock or after the clock of their partition.
 
         `span`: microseconds; at most the longest of the spec.
@@ -237,7 +237,7 @@ class FamilyView:
             parts = [
                 of_partition for (_, of), (_, of_partition) in self._by_user.items() if of == name
             ]
-            self._everyone[name] = _merged(parts or [nobody], self._everyone.get(name))
+            self._everyone[name] = _merge(parts or [nobody], self._everyone.get(name))
         return {name: total for name, (_, total) in self._everyone.items()}
 
     def _rename_all(self) -> None:
@@ -251,18 +251,18 @@ class FamilyView:
             if (users := family.users) is not None:
                 days |= {(index, Pane(DAY, day * DAY)): sums for day, sums in users.days.items()}
                 by_user |= {(index, name): counted for name, counted in users.by_user.items()}
-        self._tables = self._renamed_of(self._tables, panes)
-        self._days = self._renamed_of(self._days, days)
-        self._by_user = self._renamed_of(self._by_user, by_user)
+        self._tables = self._rename_parts(self._tables, panes)
+        self._days = self._rename_parts(self._days, days)
+        self._by_user = self._rename_parts(self._by_user, by_user)
 
-    def _renamed_of(
+    def _rename_parts(
         self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
     ) -> dict[_K, tuple[_C, _C]]:
         renamed: dict[_K, tuple[_C, _C]] = {}
         for at, part in parts.items():
             cached = before.get(at)
             same = cached is not None and cached[0] is part
-            renamed[at] = cached if cached and same else (part, self._renamed(part))
+            renamed[at] = cached if cached and same else (part, self._rename(part))
         return renamed
 
     def _update_renames(self) -> bool:
@@ -276,7 +276,7 @@ class FamilyView:
         moved, self._renames = renames != self._renames, renames
         return moved
 
-    def _renamed(self, counted: _C) -> _C:
+    def _rename(self, counted: _C) -> _C:
         if not self._renames or self._renames.keys().isdisjoint(counted.cells.tolist()):
             return counted
         renamed = counted.copy()
@@ -284,7 +284,7 @@ class FamilyView:
         return renamed
 
 
-def _merged(
+def _merge(
     parts: list[Statistic], cached: tuple[list[Statistic], Statistic] | None
 ) -> tuple[list[Statistic], Statistic]:
     """The parts, and all of them together; the same object until they change."""

@@ -1,7 +1,7 @@
 """The [source.kafka] table: one spelling for both clients, whose own checks judge its values.
 
 A setting has kafka-python's name, in which a dot is an underscore. librdkafka's name has dots, and
-a few names differ. Refused here is only what a client would ignore: a setting that streameval makes
+a few names differ. Only settings that a client would ignore are refused: those that streameval sets
 itself, and security settings that the security protocol does not use.
 
 Functions raise ConfigError, which names the key.
@@ -53,7 +53,7 @@ _LIBRDKAFKA_FIXED: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    # Ends of partitions move the position over transaction markers, which are not records.
+    # Ends of partitions advance the position over transaction markers, which are not records.
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
     "partition.assignment.strategy": "range",
@@ -224,7 +224,7 @@ def client_config(
     if problems:
         first, *others = problems
         raise ConfigError(path, first.key, first.problem, *others)
-    return _checked(config, unfilled, path)
+    return _check(config, unfilled, path)
 
 
 def known_settings(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def _fill(raw: Any, environment: Mapping[str, str]) -> Any:
     return FileText(text, partial(substitute, raw, environment)) if names_a_file(raw) else text
 
 
-def _checked(config: Mapping[str, Any], unfilled: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _check(config: Mapping[str, Any], unfilled: Mapping[str, Any], path: str) -> dict[str, Any]:
     """`config` with protocol and mechanism in capitals; raises if a client would ignore a part.
 
     `unfilled`: the same settings with their ${...}, which errors print: a value may be secret.

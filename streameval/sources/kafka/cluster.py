@@ -135,7 +135,7 @@ def connect(kind: Any, config: Mapping[str, Any]) -> Any:
 
 
 def connect_watched(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
-    """As `connect`; also returns the client's connections, which have the cluster's metadata."""
+    """`connect`, which also returns the client's connections, with the cluster's metadata."""
     # The client logs ten lines a second while a broker is unreachable; users find the reason in
     # `SourceStatus.problem`. A level that was set for its logger stays.
     log = logging.getLogger("kafka")

@@ -106,8 +106,8 @@ class ConfluentConsumer:
         self._last_error: tuple[float, errors.KafkaError] | None = None
         self._sent: Mapping[Partition, int] = {}
         self._answer: KafkaError | Literal["accepted"] | None = None
-        self._settings = {**settings, "on_commit": self._committed, "logger": _CLIENT_LOG}
-        self._client = self._subscribed()
+        self._settings = {**settings, "on_commit": self._on_commit, "logger": _CLIENT_LOG}
+        self._client = self._subscribe()
 
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
         """See `Consumer`."""
@@ -123,12 +123,12 @@ class ConfluentConsumer:
             self._replace(self._fatal, positions)
         if not self._generation and not self._monitor.partitions:
             # The client does not join the group before a topic exists.
-            self._noted("assigned", ())
+            self._enqueue("assigned", ())
         generation = self._generation
         # A request for many records would wait until all have come, or time is over.
-        messages = self._consumed(1, seconds)
+        messages = self._consume(1, seconds)
         if messages and self._most > 1:
-            messages += self._consumed(self._most - 1, 0.0)
+            messages += self._consume(self._most - 1, 0.0)
         if generation != self._generation:
             # After a rebalance everything is revoked or held; older messages must not be delivered.
             self._last_error = None
@@ -208,10 +208,10 @@ class ConfluentConsumer:
         self._closed = True
         self._client.close()
 
-    def _subscribed(self) -> Consumer:
+    def _subscribe(self) -> Consumer:
         def assigned(client: Consumer, partitions: list[TopicPartition]) -> None:
             client.assign([])
-            self._noted("assigned", _partitions(partitions))
+            self._enqueue("assigned", _partitions(partitions))
 
         client = Consumer({**self._settings, **self._credentials})
         client.subscribe(
@@ -225,7 +225,7 @@ class ConfluentConsumer:
     def _give_up(
         self, change: AssignmentChange, client: Consumer, partitions: Sequence[TopicPartition]
     ) -> None:
-        self._noted(change, _partitions(partitions))
+        self._enqueue(change, _partitions(partitions))
         # The client unassigns on return only if the callback has not assigned anything.
         client.unassign()
 
@@ -243,10 +243,10 @@ class ConfluentConsumer:
             raise fatal
         _LOG.warning("the Kafka client failed (%s); joining the group again", fatal)
         # A client with a fatal error closes without reporting its partitions as lost.
-        self._noted("lost", lost)
+        self._enqueue("lost", lost)
         self._client.close()
         self._fatal, self._sent, self._answer = None, {}, None
-        self._client = self._subscribed()
+        self._client = self._subscribe()
 
     def _name_is_taken(self) -> bool:
         member_id = self._client.memberid()
@@ -258,7 +258,7 @@ class ConfluentConsumer:
             holder = cluster.member_id(self._config["group_id"], self._config["group_instance_id"])
         return holder not in ("", member_id)
 
-    def _consumed(self, most: int, seconds: float) -> list[Any]:
+    def _consume(self, most: int, seconds: float) -> list[Any]:
         try:
             return self._client.consume(most, seconds)
         except KafkaException as error:
@@ -299,7 +299,7 @@ class ConfluentConsumer:
         return records
 
     def _may_pass(self, message: Any, error: KafkaError) -> bool:
-        """Keep an error until earlier records are delivered; returns whether to read on."""
+        """Hold an error until earlier records are delivered; returns True to read on."""
         if error.name() in _QUIET:
             return True
         if error.name() == _FATAL:
@@ -316,7 +316,7 @@ class ConfluentConsumer:
         self._failure = failure
         return False
 
-    def _noted(self, what: AssignmentChange, partitions: Collection[Partition]) -> None:
+    def _enqueue(self, what: AssignmentChange, partitions: Collection[Partition]) -> None:
         if self._closed:
             return
         self._generation += 1
@@ -326,7 +326,7 @@ class ConfluentConsumer:
             with suppress(StreamevalError):
                 self._member.dispatch()
 
-    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         if {Partition(log.topic, log.partition): log.offset for log in partitions} == self._sent:
             self._answer = _first_error(error, partitions) or "accepted"
 
@@ -378,7 +378,7 @@ class _Timestamps(Sequence[int]):
 def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch:
     """A batch of consecutive messages, at least one; headers are read on demand."""
     first, last = run[0].offset(), run[-1].offset()
-    # Ascending offsets without a gap need not be asked for one by one.
+    # Ascending offsets without a gap need not be read one by one.
     offsets = [*range(first, last + 1)] if last - first < len(run) else [*map(_MESSAGE.offset, run)]
     return RecordBatch(
         partition=partition,

@@ -63,7 +63,7 @@ _NO_ANSWER: Final = (
 
 _CONNECT_SECONDS: Final = 2.0
 _ALERT_SECONDS: Final = 0.5
-"""Until a broker has refused a TLS connection that it accepted first; it never speaks first."""
+"""Seconds in which a broker refuses a TLS connection after it has accepted it."""
 
 _START: Final = "start the broker, or correct bootstrap_servers"
 _TRUST: Final = "name the authority that signed it by ssl_cafile in [source.kafka]"

@@ -132,7 +132,7 @@ class KafkaPythonConsumer:
         ]
         if batches:
             return batches
-        # Offsets without records move the position, too.
+        # Offsets without records advance the position, too.
         reached = {p: self._consumer.position(_topic_partition(p), timeout_ms=0) for p in positions}
         return [skip_to(p, offset) for p, offset in reached.items() if (offset or 0) > positions[p]]
 

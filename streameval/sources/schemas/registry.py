@@ -93,7 +93,7 @@ class Registry:
         self._refusal: Any = library.SchemaRegistryError
         self._options, self._environment = options, environment
         self._runner = asyncio.Runner()
-        self.url = self._substituted("url").rstrip("/")
+        self.url = self._substitute("url").rstrip("/")
         if "@" in self.url:
             raise ConfigError("[registry]", "url", _USER_IN_URL)
         try:
@@ -126,11 +126,11 @@ class Registry:
         # Callers repeat a request for as long as they need it.
         settings = {"url": self.url, "ssl.ca.location": trusted, "max.retries": 0}
         if self._options.user is not None:
-            user = f"{self._substituted('user')}:{self._substituted('password')}"
+            user = f"{self._substitute('user')}:{self._substitute('password')}"
             settings["basic.auth.user.info"] = user
         return settings
 
-    def _substituted(self, key: str) -> str:
+    def _substitute(self, key: str) -> str:
         try:
             return substitute(getattr(self._options, key) or "", self._environment)
         except ValueError as error:
@@ -152,7 +152,7 @@ class Registry:
                 raise RejectedSchemaError(missing, reason="unknown_schema") from error
             self._disconnect()
             where = f"the schema registry at {self.url}"
-            raise RegistryError(where, *self._explained(error)) from error
+            raise RegistryError(where, *self._explain(error)) from error
 
     def _disconnect(self) -> None:
         """Drop the client, so that the next request reads the credentials again and no cache."""
@@ -167,7 +167,7 @@ class Registry:
             return None
         return f"the registry says: {str(error.error_message).rstrip('.')}"
 
-    def _explained(self, error: Any) -> tuple[str, str]:
+    def _explain(self, error: Any) -> tuple[str, str]:
         remedy = "start it, or correct url in [registry]"
         certificate = _certificate_error(error)
         status = error.http_status_code if isinstance(error, self._refusal) else None
