@@ -21,9 +21,6 @@ from streameval.events.spelling import nearest, suggestion
 
 Struct: TypeAlias = type[msgspec.Struct]
 
-_SEVERAL: Final = {"metric", "attribution.interactions"}
-"""Tables that may stand several times."""
-
 _LONGEST: Final = 60
 _EXAMPLES: Final = {
     "metrics": 'metrics = ["ndcg@10"]',
@@ -121,7 +118,7 @@ def _without_checks(struct: Struct) -> Struct:
 class _Search(NamedTuple):
     """Looks for the problems of one file.
 
-    `tables`: every table of the file and its Struct, to tell where an unknown key belongs.
+    `tables`: heading of each table of the file -> its Struct, to tell where an unknown key belongs.
     """
 
     tables: Mapping[str, Struct]
@@ -165,10 +162,11 @@ class _Search(NamedTuple):
         if tag not in tags:
             yield Problem(tag_key, _not_allowed(tag, tags))
             return
-        fields = {field.name: field for field in msgspec.structs.fields(structs[tags.index(tag)])}
+        struct = structs[tags.index(tag)]
+        fields = {field.name: field for field in msgspec.structs.fields(struct)}
         for name in table:
             if name not in fields and name != tag_field:
-                yield Problem(f"{key}.{name}".lstrip("."), self._unknown(key, name))
+                yield Problem(f"{key}.{name}".lstrip("."), self._unknown(struct, key, name))
         for name, field in fields.items():
             path = f"{key}.{name}".lstrip(".")
             if name not in table:
@@ -179,15 +177,13 @@ class _Search(NamedTuple):
             else:
                 yield from self.in_value(field.type, table[name], path)
 
-    def _unknown(self, key: str, name: str) -> str:
-        section = key.partition("[")[0]
-        allowed, elsewhere = _keys(self.tables[section]), list[str]()
-        for other, struct in self.tables.items():
-            if name in _keys(struct) and name != section.rpartition(".")[2]:
-                table = f"[[{other}]]" if other in _SEVERAL else f"[{other}]"
-                elsewhere.append(
-                    f"{table} {name}" if other else f"{name!r} above the first [table]"
-                )
+    def _unknown(self, struct: Struct, key: str, name: str) -> str:
+        allowed, own = _keys(struct), key.partition("[")[0].rpartition(".")[2]
+        elsewhere = [
+            f"{heading} {name}" if heading else f"{name!r} above the first [table]"
+            for heading, other in self.tables.items()
+            if name in _keys(other) and name != own
+        ]
         # The exact key of another table is likelier than a key of this one that is only similar.
         similar = nearest(name, allowed, 0.8 if elsewhere else 0.6)
         meant = " or ".join([repr(candidate) for candidate in similar] or elsewhere)
@@ -323,20 +319,23 @@ def _not_allowed(value: object, choices: Sequence[object]) -> str:
     return f"found {_json(value)}; allowed are {allowed}.{suggestion(str(value), named)}"
 
 
-def _tables(struct: Struct, table: Any, name: str = "") -> Iterator[tuple[str, Struct]]:
-    """Dotted name and Struct of each table; `type` selects among several kinds."""
-    yield name, struct
+def _tables(
+    struct: Struct, table: Any, name: str = "", heading: str = ""
+) -> Iterator[tuple[str, Struct]]:
+    """Heading and Struct of each table; `type` selects among several kinds."""
+    yield heading, struct
     for field in msgspec.structs.fields(struct):
         inner = table.get(field.name) if isinstance(table, Mapping) else None
         tag = inner.get("type") if isinstance(inner, Mapping) else None
         path = f"{name}.{field.name}".lstrip(".")
         by_name = any(_values(field.type, dict))
+        headed = f"[[{path}]]" if any(_values(field.type, list)) else f"[{path}]"
         for struct_type in _structs(field.type):
             if by_name:
                 for key, nested in (inner if isinstance(inner, Mapping) else {}).items():
-                    yield from _tables(struct_type, nested, f"{path}.{key}")
+                    yield from _tables(struct_type, nested, f"{path}.{key}", f"[{path}.{key}]")
             elif struct_type.__struct_config__.tag in (None, tag):
-                yield from _tables(struct_type, inner, path)
+                yield from _tables(struct_type, inner, path, headed)
 
 
 def _structs(hint: Any) -> Iterator[Struct]:
