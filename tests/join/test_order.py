@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from streameval.config.states import newest_checkpoints, restore
 from streameval.engine.capture import lifetimes_of
 from streameval.evaluation.partials import merged, partials
-from streameval.join.attribution import OUTCOMES, AttributionKey
+from streameval.join.attribution import OUTCOMES, AttributionKey, OutcomeCounts
 from streameval.testing.broker import Broker
 from tests.daemon.running import kafka_source, running
 from tests.effort import sampled, thorough
@@ -103,7 +104,8 @@ def test_the_tables_of_the_same_records_are_counted_to_the_same_bytes(seed: int)
     ]
     tables = joined_tables(world, rest)
     assert sum(of.late for of in outcomes(daemon)) == len(refused.found) > 0
-    assert undelayed(daemon) == [*tables.counts]
+    of_rows = [msgspec.convert(of, OutcomeCounts, from_attributes=True) for of in tables.counts]
+    assert undelayed(daemon) == of_rows
     cells = merged(partials([tables.lists], *METRICS, by=["variant"]))
     assert {cell.labels: of.state_dict() for cell, of in cells.items()} == states(daemon)
 
