@@ -108,7 +108,7 @@ def _write_sessions(folder: Path) -> None:
     popular = _chooser([1 / (rank + 5) for rank in range(_CATALOGUE)])
     sessions: list[list[str]] = [[] for _ in range(_SESSIONS)]
     log, seen = list[Record](), Counter[str]()
-    shown = list[Record]()
+    impressions = list[Record]()
     for number in range(_ACTIONS):
         user = number if number < _SESSIONS else int(_SESSIONS * draw.random() ** 1.5)
         session = sessions[user]
@@ -122,9 +122,9 @@ def _write_sessions(folder: Path) -> None:
         recent = list(dict.fromkeys(reversed(session)))[:_RANKS]
         pop = sorted(seen, key=lambda name: (-seen[name], name))[:_RANKS]
         for variant, ranked in (("recent", recent), ("pop", pop)):
-            place = len(session) - 1
-            request = f"{variant}-{user}-{place}"
-            shown.append(
+            index = len(session) - 1
+            request = f"{variant}-{user}-{index}"
+            impressions.append(
                 {
                     "ts": at,
                     "request_id": request,
@@ -133,7 +133,7 @@ def _write_sessions(folder: Path) -> None:
                     "variant": variant,
                 }
             )
-    joined = ({**record, "interactions": _next_items(record, sessions)} for record in shown)
+    joined = ({**record, "interactions": _next_items(record, sessions)} for record in impressions)
     events = [event for event in joined if event["interactions"]]
     _save(folder / "interactions", log)
     _save(folder / "impressions", (_without(event, "interactions") for event in events))

@@ -132,11 +132,11 @@ def tables() -> None:
         for _, log, value in records(OF_ONE, users, clicked=0.67):
             row = msgspec.json.decode(value)
             sides[log.topic].append({**row, "times": 1_000 * row["ts"]})
-        shown, clicks = (pa.Table.from_pylist(rows) for rows in sides.values())
+        impressions, clicks = (pa.Table.from_pylist(rows) for rows in sides.values())
         sides.clear()
         rule = Attribution(key=cast("AttributionKey", key), lateness="1m", types={"click": 1.0})
         began = time.process_time()
-        lists = joined(shown, clicks, rule).lists
+        lists = joined(impressions, clicks, rule).lists
         alone = time.process_time() - began
         _ = partials([lists], *config("30m").metrics, by=["variant"])
         counted = time.process_time() - began

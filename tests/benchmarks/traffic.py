@@ -40,14 +40,14 @@ def columns(lists: int, k: int, *, least: int = 1, most: int = 10, seed: int = 1
     """Columns of integers: distinct items, and `least` to `most` interactions per list."""
     draw, catalog = np.random.default_rng(seed), len(CATALOG)
     first = (catalog * draw.random((lists, 1)) ** 3).astype(np.int64)
-    shown = draw.permuted((first + 7919 * np.arange(k)) % catalog, axis=1)
+    recommended = draw.permuted((first + 7919 * np.arange(k)) % catalog, axis=1)
     lengths = draw.integers(least, most + 1, lists)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     owner = np.repeat(np.arange(lists), lengths)
-    hits = shown[owner, draw.integers(0, k, owner.size)]
+    hits = recommended[owner, draw.integers(0, k, owner.size)]
     others = draw.integers(0, catalog, owner.size)
     interactions = np.where(draw.random(owner.size) < 0.35, hits, others)
-    return Columns(recommendations=shown, interactions=(interactions, offsets))
+    return Columns(recommendations=recommended, interactions=(interactions, offsets))
 
 
 def _items(draw: random.Random, k: int, catalog: int) -> list[str]:

@@ -136,7 +136,7 @@ def test_users_of_two_slices_are_left_out_of_both() -> None:
     sums = golden_sums(17)
     twice = sums._replace(numerators=2 * sums.numerators, denominators=2 * sums.denominators)
     arms = [DailySums.of([part], 0, 27) for part in (sums, twice)]
-    for shift in Shifts(arms, 2).between([DaySpan(place, place, 28) for place in (22, 25)], STEADY):
+    for shift in Shifts(arms, 2).between([DaySpan(index, index, 28) for index in (22, 25)], STEADY):
         assert shift is not None
         assert (shift.effect, shift.error) == pytest.approx((0.0, 0.0), abs=1e-12)
 

@@ -33,8 +33,8 @@ def test_a_process_that_counts_some_partitions_has_no_evidence_to_alarm_with() -
     for name in ("evidence_days", "since_timestamp_seconds", "low_ratio", "high_ratio"):
         assert samples[f"streameval_change_{name}"] == []
     verdicts = samples["streameval_change_verdict"]
-    shown = {sample.labels["verdict"] for sample in verdicts if sample.value}
-    assert shown == {"do not trust"}
+    actual = {sample.labels["verdict"] for sample in verdicts if sample.value}
+    assert actual == {"do not trust"}
 
 
 def test_an_estimate_that_cannot_be_trusted_is_not_judged() -> None:

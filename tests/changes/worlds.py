@@ -82,10 +82,10 @@ def sums_of(
         if world.stays:
             here = np.where((begins <= day) & (day < begins + world.stays), weights, 0.0)
         season = 1.0 + 0.1 * math.sin(2 * math.pi * day / 7)
-        shown = random.poisson(world.lists * season * here / here.sum())
-        clicked = random.binomial(shown, np.clip(rates * factor, 0.0, 1.0))
+        impressions = random.poisson(world.lists * season * here / here.sum())
+        clicked = random.binomial(impressions, np.clip(rates * factor, 0.0, 1.0))
         values[day] = np.bincount(groups, clicked, GROUPS)
-        lists[day] = np.bincount(groups, shown, GROUPS).astype(np.int64)
+        lists[day] = np.bincount(groups, impressions, GROUPS).astype(np.int64)
     return GroupSums(np.arange(world.days), values, lists)
 
 

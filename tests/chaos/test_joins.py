@@ -43,8 +43,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[by
     done = run("simulate", "--streams", str(folder), "--events", str(EVENTS), "--seed", "7")
     assert done.returncode == 0, done.stderr
     records = [lines(folder / f"{name}.ndjson") for name in ("impressions", "interactions")]
-    shown, reported = ([record for record in log if _has_request(record)] for log in records)
-    return shown, reported
+    impressions, reported = ([record for record in log if _has_request(record)] for log in records)
+    return impressions, reported
 
 
 def _has_request(record: bytes) -> bool:
@@ -91,10 +91,10 @@ def _digests(folder: Path) -> dict[int, dict[str, str]]:
 
 def _joined_by_another(config: str, folder: Path) -> None:
     """A replica joins in the middle of windows, counts its partitions, and leaves."""
-    place = folder / "two"
-    place.mkdir()
+    path = folder / "two"
+    path.mkdir()
     other = config.replace('member = "one", ', "")
-    with running(other, place) as replica:
+    with running(other, path) as replica:
         replica.until(lambda: replica.document().get("health", {}).get("partitions"))
         assert len(replica.document()["health"]["partitions"]) in {4, 8}, "whole pairs of logs"
         assert replica.stop() == 0
@@ -106,11 +106,11 @@ def test_kills_leave_the_results_unchanged(
 ) -> None:
     # The interactions come an hour of the two after their impressions.
     skew = kills // 2
-    shown, done = (_parts(log, kills) for log in logs)
+    impressions, done = (_parts(log, kills) for log in logs)
     topics = create(broker, partitions=PARTITIONS), create(broker, partitions=PARTITIONS)
     rough = _config(broker, topics, tmp_path, "rough")
     for number in range(kills):
-        parts = [shown[number], done[number - skew] if number >= skew else []]
+        parts = [impressions[number], done[number - skew] if number >= skew else []]
         for topic, part in zip(topics, parts, strict=True):
             send(broker, topic, part)
         with running(rough, tmp_path) as daemon:

@@ -118,11 +118,11 @@ def _standard_input(content: bytes) -> Iterator[None]:
 @contextmanager
 def _warnings_on(file: TextIO) -> Iterator[None]:
     """Write warnings to a file, as a process does; under pytest they are errors."""
-    with warnings.catch_warnings(record=True) as shown:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
         yield
-    file.writelines(f"{warning.category.__name__}: {warning.message}\n" for warning in shown)
+    file.writelines(f"{warning.category.__name__}: {warning.message}\n" for warning in caught)
 
 
 def _text_file() -> AbstractContextManager[TextIO]:

@@ -151,7 +151,7 @@ def test_run_prints_the_summary_of_check_on_a_terminal(tmp_path: Path) -> None:
     config = written(tmp_path, JOINED)
     summary = run("check", config).stdout.splitlines()
     with terminal_of("run", config) as lines:
-        shown = [next(lines) for _ in range(len(summary) + 1)]
-    assert shown[:-1] == summary
-    assert "event=started" in shown[-1]
-    assert max(map(len, shown)) < 400
+        actual = [next(lines) for _ in range(len(summary) + 1)]
+    assert actual[:-1] == summary
+    assert "event=started" in actual[-1]
+    assert max(map(len, actual)) < 400

@@ -95,8 +95,8 @@ def test_repeats_count_alike_for_lists_and_for_columns() -> None:
         "rectools:NDCG(best=cut)@5",
     )
     one_by_one, at_once = Accumulator(*texts), Accumulator(*texts)
-    for shown, interacted in zip(lists, interactions, strict=True):
-        one_by_one.update(shown, interacted)
+    for recommended, interacted in zip(lists, interactions, strict=True):
+        one_by_one.update(recommended, interacted)
     offsets = [np.cumsum([0, *map(len, rows)]) for rows in (lists, interactions)]
     flat = [np.array([item for row in rows for item in row]) for rows in (lists, interactions)]
     columns = zip(flat, offsets, strict=True)

@@ -179,9 +179,9 @@ def test_typed_interactions_may_be_any_sequence() -> None:
 def _check_refusal(reason: str, event: tuple[Any, ...]) -> None:
     accumulator = Accumulator(*METRICS)
     before, version = accumulator.state_dict(), accumulator.version
-    shown, interactions, ranks = (*event, None)[:3]
+    recommended, interactions, ranks = (*event, None)[:3]
     good = Event(recommendations=["a"], interactions=["a"])
-    bad = Event(recommendations=shown, interactions=interactions, positions=ranks)
+    bad = Event(recommendations=recommended, interactions=interactions, positions=ranks)
     with pytest.raises(InvalidEventError) as error:
         accumulator.update(*event)
     assert error.value.reason == reason

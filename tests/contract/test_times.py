@@ -83,9 +83,9 @@ message Shown { repeated string recommendations = 1; google.protobuf.Timestamp t
 
 
 def _protobuf(_text: str, seconds: int, _folder: Path) -> str:
-    shown = message_class({"shown.proto": _PROTO}, "Shown")
-    message = shown(recommendations=["a"], ts={"seconds": seconds})
-    value = reader(shown, "iso8601")(framed(1, b"\0" + message.SerializeToString()))
+    message_type = message_class({"shown.proto": _PROTO}, "Shown")
+    message = message_type(recommendations=["a"], ts={"seconds": seconds})
+    value = reader(message_type, "iso8601")(framed(1, b"\0" + message.SerializeToString()))
     decoder = Decoder(EventFields(time="ts", time_unit="iso8601"), [], search=None)
     return _outcome(decoder.decode_many([value]))
 

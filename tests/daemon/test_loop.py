@@ -207,8 +207,8 @@ def test_a_snapshot_has_no_half_counted_records() -> None:
 
     parts.pulse = Pulse(manual_time.read, beat)
     loop_of(parts, manual_time, published.append).run(Countdown(12))
-    shown = {sum(line.reading.count for line in snapshot.series) for snapshot in published}
-    assert shown == {0, lists}
+    actual = {sum(line.reading.count for line in snapshot.series) for snapshot in published}
+    assert actual == {0, lists}
     assert max(after - before for before, after in pairwise(beats)) <= RECORDS_AT_ONCE
 
 

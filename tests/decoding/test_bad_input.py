@@ -200,8 +200,8 @@ _FRAMED = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema
 
 
 def test_every_reason_has_a_sentence_and_an_example_here() -> None:
-    shown = {reason for _, reason in BYTES} | {reason for *_, reason in FIELD_VALUES}
-    assert set(REASONS) == set(get_args(Reason)) == shown | {"uncountable", *_FRAMED}
+    actual = {reason for _, reason in BYTES} | {reason for *_, reason in FIELD_VALUES}
+    assert set(REASONS) == set(get_args(Reason)) == actual | {"uncountable", *_FRAMED}
 
 
 def test_a_long_value_is_shortened_in_the_detail(decoder: Decoder) -> None:

@@ -126,9 +126,9 @@ def test_the_state_is_on_the_volume() -> None:
 def test_prometheus_reads_what_is_mounted_into_it(tmp_path: Path) -> None:
     for service, source, target, _ in _mounts():
         if service == "prometheus" and source.startswith("."):
-            place = tmp_path / target.lstrip("/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(DEPLOY / source, place)
+            path = tmp_path / target.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(DEPLOY / source, path)
     config = tmp_path / "etc" / "prometheus" / "prometheus.yml"
     done = finished([of_the_system("promtool"), "check", "config", config])
     assert done.returncode == 0, done.stdout + done.stderr

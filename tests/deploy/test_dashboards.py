@@ -228,8 +228,8 @@ def test_a_panel_queries_the_chosen_data_source(name: str) -> None:
 def test_no_panel_averages_averages(name: str) -> None:
     queries = [query for board in boards(name).values() for query in panel_queries(board)]
     assert [query for query in queries if re.search(r"\bavg|\bmean\(", query.expression)] == []
-    shown = set(re.findall(r'"calcs": (\[[^\]]*\])', json.dumps(boards(name))))
-    assert shown == {'["lastNotNull"]'}
+    actual = set(re.findall(r'"calcs": (\[[^\]]*\])', json.dumps(boards(name))))
+    assert actual == {'["lastNotNull"]'}
 
 
 @CONFIGURATIONS

@@ -75,8 +75,8 @@ def test_its_label_is_the_version_of_the_project() -> None:
 
 
 def test_what_it_writes_is_private_and_its_arguments_arrive_whole() -> None:
-    shown = image_script().replace(image_arguments()[0], 'sh -c \'umask; printf "%s|" "$@"\' sh')
-    done = finished(["/bin/sh", "-c", shown, "streameval", "run", "a file.toml"])
+    script = image_script().replace(image_arguments()[0], 'sh -c \'umask; printf "%s|" "$@"\' sh')
+    done = finished(["/bin/sh", "-c", script, "streameval", "run", "a file.toml"])
     assert done.stdout.split() == ["0077", "run|a", "file.toml|"]
     assert _service()["UMask"] == "0077"
 

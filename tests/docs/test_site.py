@@ -94,8 +94,8 @@ def test_links_to_files_beside_the_documentation_lead_to_the_repository_if_there
 ) -> None:
     page = SimpleNamespace(file=SimpleNamespace(src_uri="how-to/release.md"))
     config = SimpleNamespace(repo_url=repository)
-    shown = on_page_markdown("[it](../../LICENSE#a) [b](b.md#c)", page=page, config=config)
-    assert shown == f"{linked} [b](b.md#c)"
+    actual = on_page_markdown("[it](../../LICENSE#a) [b](b.md#c)", page=page, config=config)
+    assert actual == f"{linked} [b](b.md#c)"
 
 
 def test_no_link_leads_to_a_host_that_nobody_has(site: Path) -> None:

@@ -93,9 +93,9 @@ def test_all_that_comes_after_the_baseline_is_shown_once(
             totals[folded] = _plus(totals.get(folded, (0.0, 0)), 1.0, 1)
         durable.publish(P, totals, fold, same)
         after += len(values)
-        shown = durable.totals()
-        assert sum(count for _, count in shown.values()) == after
-        assert all(total == count for total, count in shown.values())
+        actual = durable.totals()
+        assert sum(count for _, count in actual.values()) == after
+        assert all(total == count for total, count in actual.values())
 
 
 def _plus(pair: tuple[float, int], total: float, count: int) -> tuple[float, int]:

@@ -297,15 +297,15 @@ def test_an_accumulator_that_cannot_be_shown_hides_no_other(
     slices: dict[object, Accumulator] = {"a": Accumulator("ctr")}
     slices["a"].update(["a"], ["a"])
     registry = _registered(Collector(slices, labels="variant", first_exposure=0))
-    shown = scraped(registry)
+    actual = scraped(registry)
     slices[key] = make("ctr")
     with caplog.at_level("WARNING", "streameval"):
         for _ in range(3):
-            assert scraped(registry) == shown | {f"streameval_unexported{{reason={reason}}}": 1.0}
+            assert scraped(registry) == actual | {f"streameval_unexported{{reason={reason}}}": 1.0}
     (record,) = caplog.records
     assert says in record.getMessage()
     del slices[key]
-    assert scraped(registry) == shown | {f"streameval_unexported{{reason={reason}}}": 0.0}
+    assert scraped(registry) == actual | {f"streameval_unexported{{reason={reason}}}": 0.0}
 
 
 def test_a_scrape_does_not_change_the_counts() -> None:

@@ -38,11 +38,11 @@ def _batch(*values: bytes | None) -> RecordBatch:
     return RecordBatch(
         partition=PARTITION,
         values=values,
-        offsets=[10 + 2 * place for place in places],
+        offsets=[10 + 2 * index for index in places],
         next_offset=100,
-        timestamps=[1_000 + place for place in places],
-        keys=[b"key %d" % place for place in places],
-        headers=lambda place: [("h", b"%d" % place), ("h", b"\xff")],
+        timestamps=[1_000 + index for index in places],
+        keys=[b"key %d" % index for index in places],
+        headers=lambda index: [("h", b"%d" % index), ("h", b"\xff")],
     )
 
 

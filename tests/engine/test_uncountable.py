@@ -159,15 +159,15 @@ def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ..
     frontend = EventFrontend(_Mistaken(FIELDS, of.families[0].dimensions), of)
     mistaken = Ingest(frontend, keep_dead_letters=True)
     values: list[bytes | None] = [record(ts=at, id=str(at)) for at in range(7)]
-    for place in places:
-        values[place] = poison()
+    for index in places:
+        values[index] = poison()
     mistaken.apply(batch(values))
     assert _content(mistaken) == _content(_without(values, ingest(_layout())))
     letters = [
         (dead_letter.offset, dead_letter.value, dead_letter.reason)
         for dead_letter in mistaken.take_dead_letters()
     ]
-    assert letters == [(place, poison(), "uncountable") for place in places]
+    assert letters == [(index, poison(), "uncountable") for index in places]
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_users_without_lists_and_types_that_no_rule_names_are_told_of_lines_and_
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG.format(key="user_item").replace('event_id = "event_id"\n', ""))
     at = [1_767_225_600_000_000 + 10**6 * row for row in range(60)]
-    shown: list[dict[str, Any]] = [
+    impressions: list[dict[str, Any]] = [
         {"request_id": f"r{row}", "users": f"u{row}", "recommendations": ["a"], "variant": "x"}
         | {"times": at[row]}
         for row in range(60)
@@ -226,7 +226,7 @@ def test_users_without_lists_and_types_that_no_rule_names_are_told_of_lines_and_
         {"users": f"u{row}" if row % 3 else f"c{row}", "times": at[row], "item": "a", "type": kind}
         for row, kind in enumerate(["click", "click", "cart", "click", "clik"] * 12)
     ]
-    for name, rows in (("shown", shown), ("clicks", clicks)):
+    for name, rows in (("shown", impressions), ("clicks", clicks)):
         (tmp_path / f"{name}.ndjson").write_text("\n".join(map(json.dumps, rows)))
         (tmp_path / name).mkdir()
         parquet.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}/part.parquet")

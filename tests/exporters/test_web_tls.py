@@ -117,9 +117,9 @@ def serial(site: Guarded, authority: Authority) -> int:
         socket.create_connection(("127.0.0.1", site.port), timeout=60) as plain,
         trusting(authority.file).wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
-        shown = secure.getpeercert(binary_form=True)
-    assert shown is not None
-    return x509.load_der_x509_certificate(shown).serial_number
+        certificate = secure.getpeercert(binary_form=True)
+    assert certificate is not None
+    return x509.load_der_x509_certificate(certificate).serial_number
 
 
 def serial_of(file: Path) -> int:

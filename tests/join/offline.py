@@ -55,17 +55,19 @@ class Joined(NamedTuple):
 
 def joined(case: Case) -> Joined:
     outcomes = [Counter[str]() for _ in case.streams]
-    shown = _distinct(case, outcomes[0])
+    impressions = _distinct(case, outcomes[0])
     joined_records: dict[int, list[Record]] = defaultdict(list)
     for stream in range(1, len(case.streams)):
         for interaction in _unique(case, stream, outcomes[stream]):
-            rows = _rows(case, shown, interaction)
+            rows = _rows(case, impressions, interaction)
             outcomes[stream]["counted" if rows else "orphan"] += 1
             for row in rows:
                 joined_records[row].append(interaction)
-                outcomes[stream]["outside"] += interaction["item"] not in shown[row]["shown"]
-    outcomes[0]["counted"] += len(shown)
-    events = [_event(case, shown_list, joined_records[row]) for row, shown_list in enumerate(shown)]
+                outcomes[stream]["outside"] += interaction["item"] not in impressions[row]["shown"]
+    outcomes[0]["counted"] += len(impressions)
+    events = [
+        _event(case, shown_list, joined_records[row]) for row, shown_list in enumerate(impressions)
+    ]
     return Joined(sorted(events), outcomes)
 
 

@@ -161,7 +161,7 @@ def world_of(seed: int, lists: int = 60, users: int = 4) -> World:
     """Lists and interactions with copies, some changed, re-used ids, and equal times."""
     random = Random(seed)
     key: AttributionKey = random.choice(["request_id", "user_item"])
-    shown: list[Record] = [
+    impressions: list[Record] = [
         {
             # Whole seconds: some are equal, and some on the edges of windows.
             "ts": START + SECOND * random.randrange(120),
@@ -182,9 +182,9 @@ def world_of(seed: int, lists: int = 60, users: int = 4) -> World:
             "gain": random.choice([1.0, 0.5, -2.0]),
             "event_id": f"e{random.randrange(12)}",
         }
-        for of in random.choices(shown, k=2 * lists)
+        for of in random.choices(impressions, k=2 * lists)
     ]
-    for records, changed in ((shown, "variant"), (done, "gain")):
+    for records, changed in ((impressions, "variant"), (done, "gain")):
         values = [record[changed] for record in records]
         records += [
             {**record, "ts": record["ts"] + random.choice([0, 1, 20, 31]) * SECOND}
@@ -194,7 +194,7 @@ def world_of(seed: int, lists: int = 60, users: int = 4) -> World:
     more: dict[str, Any] = {"combine": random.choice(["max", "sum"])}
     if key == "user_item" and random.random() < 0.5:
         more["per"] = ["variant"]
-    return World(shown, done, key, lateness=random.choice([0, 7, 30]), more=more)
+    return World(impressions, done, key, lateness=random.choice([0, 7, 30]), more=more)
 
 
 def arrived(random: Random, world: World, late: float = 0) -> list[list[Record]]:

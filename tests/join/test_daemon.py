@@ -61,15 +61,15 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     broker: Broker, tmp_path: Path
 ) -> None:
     folder = dataset("slots")
-    shown = lines(folder / "impressions.ndjson.gz")[:LISTS]
-    keys = {_key(line) for line in shown}
+    impressions = lines(folder / "impressions.ndjson.gz")[:LISTS]
+    keys = {_key(line) for line in impressions}
     clicked = [line for line in lines(folder / "interactions.ndjson.gz") if _key(line) in keys]
-    topics = {"shown": published(broker, shown), "clicked": published(broker, clicked)}
+    topics = {"shown": published(broker, impressions), "clicked": published(broker, clicked)}
     config = METRICS + JOIN.format(
         **topics, address=broker.bootstrap_servers, store=tmp_path / "state"
     )
     with running(config, tmp_path) as daemon:
-        daemon.until(lambda: ended(daemon, len(shown) + len(clicked)))
+        daemon.until(lambda: ended(daemon, len(impressions) + len(clicked)))
         live = readings(daemon.document())
         assert [s["outcomes"]["counted"] for s in streams(daemon)] == [LISTS, len(clicked)]
         assert daemon.stop() == 0
@@ -130,32 +130,38 @@ def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], proble
 
 
 def test_a_daemon_refuses_topics_that_are_not_copartitioned(broker: Broker, tmp_path: Path) -> None:
-    shown, clicked = create(broker, partitions=2), create(broker, partitions=2)
+    impression_topic, clicked = create(broker, partitions=2), create(broker, partitions=2)
     at = "2026-01-01T00:00:00Z"
     seen = {"ts": at, "request_id": "r1", "recommendations": ["a"], "positions": [1]}
-    fill(broker, shown, {0: [json.dumps(seen).encode()]})
+    fill(broker, impression_topic, {0: [json.dumps(seen).encode()]})
     fill(broker, clicked, {1: [json.dumps({**CLICK, "ts": at}).encode()]})
     config = METRICS + JOIN.format(
-        shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=tmp_path / "state"
+        shown=impression_topic,
+        clicked=clicked,
+        address=broker.bootstrap_servers,
+        store=tmp_path / "state",
     )
     (tmp_path / "streameval.toml").write_text(config)
     done = spawn("run", tmp_path / "streameval.toml")
     assert done.returncode != 0
     assert re.search(r"the key \W*r1\W* is in ", done.stderr)
-    assert f"partition 0 of {shown}" in done.stderr
+    assert f"partition 0 of {impression_topic}" in done.stderr
     assert f"partition 1 of {clicked}" in done.stderr
 
 
 def test_a_stream_whose_topic_is_created_later_is_waited_for(
     broker: Broker, tmp_path: Path
 ) -> None:
-    shown = create(broker)
-    clicked = f"{shown}-clicked"
+    impression_topic = create(broker)
+    clicked = f"{impression_topic}-clicked"
     at = "2026-01-01T00:00:00Z"
     seen = {"ts": at, "request_id": "r1", "recommendations": ["a"], "positions": [1]}
-    fill(broker, shown, {0: [json.dumps(seen).encode()]})
+    fill(broker, impression_topic, {0: [json.dumps(seen).encode()]})
     config = METRICS + JOIN.format(
-        shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=tmp_path / "state"
+        shown=impression_topic,
+        clicked=clicked,
+        address=broker.bootstrap_servers,
+        store=tmp_path / "state",
     )
     with running(config, tmp_path) as daemon:
         (problem,) = daemon.until(lambda: daemon.logged("source_trouble"))

@@ -97,9 +97,9 @@ def test_a_click_at_the_end_of_the_window_counts_and_one_after_it_does_not(key: 
 def test_a_click_counts_for_the_latest_list_or_for_that_of_each_variant(
     clicked: list[str], *, per_variant: bool
 ) -> None:
-    shown = {"user": "u", "shown": ["a"]}
+    impression = {"user": "u", "shown": ["a"]}
     lists: list[Any] = [
-        shown | {"ts": at, "request_id": variant, "variant": variant}
+        impression | {"ts": at, "request_id": variant, "variant": variant}
         for at, variant in enumerate("xy")
     ]
     click = {"ts": 2, "request_id": "", "user": "u", "item": "a", "type": "click", "event_id": "1"}
@@ -146,9 +146,9 @@ def test_lists_saved_without_users_continue_with_users() -> None:
     at_once: Log = [{**record, "ts": 0} for record in LISTS]
     case = WITH_USERS._replace(streams=[[at_once], WITH_USERS.streams[1]])
     before, after = Run(case), Run(case, users=True)
-    shown, interactions = before.logs
+    impressions, interactions = before.logs
     before.read(interactions, 2)
-    before.read(shown, 3)
+    before.read(impressions, 3)
     after.restart(before)
     after.joined()
     without = [(f"r{at}", None) for at in range(3)]

@@ -77,7 +77,7 @@ def test_an_interaction_with_an_empty_or_too_long_name_is_invalid(
         [json.dumps(good).encode(), json.dumps(good | {field: value}).encode()]
     )
     assert list(decoded.indices) == [0]
-    assert [(place, record.reason) for place, record in decoded.invalid] == [(1, reason)]
+    assert [(index, record.reason) for index, record in decoded.invalid] == [(1, reason)]
 
 
 def test_integer_ids_of_any_length_survive_a_restart() -> None:
@@ -135,8 +135,8 @@ def test_a_field_that_is_configured_later_is_unknown_for_earlier_lists(at: int, 
     before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
     after = fed_with(**{field: "more"})
     after.restart(before)
-    shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "more": ["x", "y"]}
-    after.feed(SHOWN, [shown])
+    impression = {"ts": at, "request_id": "r2", "recommendations": ["b"], "more": ["x", "y"]}
+    after.feed(SHOWN, [impression])
     after.end()
     first, second = (getattr(event, field) for event in after.events)
     assert not first
@@ -173,13 +173,13 @@ def test_histories_survive_the_join_and_a_restart_in_any_batches() -> None:
 
 def test_the_size_of_histories_is_counted_until_their_lists_are_gone() -> None:
     odd = fed_with(history="earlier")
-    shown = {"ts": 1, "request_id": "r1", "recommendations": ["a"]}
+    impression = {"ts": 1, "request_id": "r1", "recommendations": ["a"]}
     before = odd.state.joiner.size
-    odd.feed(SHOWN, [shown | {"earlier": [f"h{number}" for number in range(1000)]}])
+    odd.feed(SHOWN, [impression | {"earlier": [f"h{number}" for number in range(1000)]}])
     assert odd.state.joiner.size - before > 4_000
     restarted(odd)
     assert odd.state.joiner.size - before > 4_000
-    odd.feed(SHOWN, [shown | {"ts": 10**6, "request_id": "r2"}])
+    odd.feed(SHOWN, [impression | {"ts": 10**6, "request_id": "r2"}])
     odd.feed(DONE, [{"ts": 10**6, "request_id": "r2", "item": "a"}])
     odd.end()
     assert odd.state.joiner.size < 4_000

@@ -116,12 +116,17 @@ def test_a_daemon_counts_the_partitions_of_topics_as_the_tables_are_counted(
 ) -> None:
     world = world_of(4, lists=900, users=500)
     assert world.key == "request_id"
-    shown, done = create(broker, partitions=partitions), create(broker, partitions=partitions)
+    impression_topic, done = (
+        create(broker, partitions=partitions),
+        create(broker, partitions=partitions),
+    )
     logs = arrived(Random(partitions), world)
-    for topic, log in zip((shown, done), logs, strict=True):
+    for topic, log in zip((impression_topic, done), logs, strict=True):
         fill(broker, topic, by_key(world, log, partitions))
-    config = DAEMON.format(metrics=METRICS, shown=shown, done=done, world=world, **world.more)
-    with running(config + kafka_source(broker, shown, done), tmp_path) as daemon:
+    config = DAEMON.format(
+        metrics=METRICS, shown=impression_topic, done=done, world=world, **world.more
+    )
+    with running(config + kafka_source(broker, impression_topic, done), tmp_path) as daemon:
         daemon.until(lambda: ended(daemon, len(world.shown) + len(world.done)))
         result = [of["outcomes"] for of in streams(daemon)]
         assert daemon.stop() == 0

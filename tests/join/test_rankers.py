@@ -146,10 +146,15 @@ def test_a_list_without_that_of_a_ranker_is_a_letter_and_takes_no_other_with_it(
     joins: Config,
 ) -> None:
     rows = events(40)
-    shown, clicks = streams(rows)
-    bad = msgspec.json.encode({**msgspec.json.decode(shown[3]), "rankings": {}, "request_id": "x"})
+    impressions, clicks = streams(rows)
+    bad = msgspec.json.encode(
+        {**msgspec.json.decode(impressions[3]), "rankings": {}, "request_id": "x"}
+    )
     with_bad, without = new_ingest(joins, keep_dead_letters=True), new_ingest(joins)
-    for ingest, lists in ((with_bad, [*shown[:4], bad, *shown[4:]]), (without, shown)):
+    for ingest, lists in (
+        (with_bad, [*impressions[:4], bad, *impressions[4:]]),
+        (without, impressions),
+    ):
         ingest.begin(LISTS, {LISTS: 0, CLICKS: 0})
         fed(ingest, [lists, clicks], (0, 0))
         ingest.end([LISTS, CLICKS])

@@ -190,7 +190,7 @@ COLUMNS = (
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(column.type)[:30])
 def test_of_copies_at_one_time_the_smallest_text_of_a_column_stays(column: Any) -> None:
-    shown = {"recommendations": [["x"]] * 4, "times": [0] * 4, "request_id": ["r"] * 4}
+    impressions = {"recommendations": [["x"]] * 4, "times": [0] * 4, "request_id": ["r"] * 4}
     copies = pa.chunked_array([column, column])
-    result = joined(pa.table({**shown, "label": copies}), None, Attribution())
+    result = joined(pa.table({**impressions, "label": copies}), None, Attribution())
     assert [*map(str, result.lists["label"].to_pylist())] == [min(map(str, column.to_pylist()))]

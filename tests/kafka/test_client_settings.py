@@ -103,10 +103,10 @@ def test_an_error_prints_a_setting_as_it_is_written(key: str) -> None:
 
 def test_what_is_logged_holds_no_secret() -> None:
     nested = {"sasl": {"jaas.config": "xyzzy", "oauth_token": "xyzzy"}, "client_id": "me"}
-    shown = redact({**PLAIN, **nested, "proxy_url": "socks5://me:xyzzy@host:1"})
-    assert "xyzzy" not in str(shown)
-    assert shown["client_id"] == "me"
-    assert shown["proxy_url"] == "socks5://***@host:1"
+    actual = redact({**PLAIN, **nested, "proxy_url": "socks5://me:xyzzy@host:1"})
+    assert "xyzzy" not in str(actual)
+    assert actual["client_id"] == "me"
+    assert actual["proxy_url"] == "socks5://***@host:1"
 
 
 @pytest.mark.parametrize(

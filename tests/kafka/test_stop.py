@@ -45,4 +45,4 @@ def test_64_partitions_are_all_in_the_last_round(broker: Broker, tmp_path: Path)
     assert [at.offset for at in newest.values()] == [_EVENTS // _PARTITIONS] * _PARTITIONS
     # The start of all was the first round, and this is the second.
     assert {present(at.region).round for at in newest.values()} == {1}
-    assert {present(store.newest(place).saved).header.offset for place in newest} == {100}
+    assert {present(store.newest(partition).saved).header.offset for partition in newest} == {100}

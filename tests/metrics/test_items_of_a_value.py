@@ -114,9 +114,9 @@ def test_metrics_by_user_and_intervals_read_the_group_too() -> None:
 @pytest.mark.parametrize("events", [WORLD, WORLD[::-1]])
 def test_columns_of_codes_give_the_value_of_lists(events: Sequence[Event]) -> None:
     text = "ndcg(among=tier:tail)@3"
-    shown = np.array([event.recommendations[:3] for event in events])
+    recommended = np.array([event.recommendations[:3] for event in events])
     accumulator = Accumulator(text, attributes=ATTRIBUTES)
-    accumulator.update_many(shown, [event.interactions for event in events])
+    accumulator.update_many(recommended, [event.interactions for event in events])
     assert accumulator.read(text).value == pytest.approx(0.479468899, abs=1e-9)
 
 

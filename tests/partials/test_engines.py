@@ -51,7 +51,7 @@ class Log(NamedTuple):
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     random, folder, time = Random(1), tmp_path_factory.mktemp("log"), START
-    shown: list[dict[str, Any]] = []
+    impressions: list[dict[str, Any]] = []
     clicks: list[dict[str, Any]] = []
     for number in range(3_000):
         time += random.randrange(1_000, 2_000_000, 1_000)
@@ -62,7 +62,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
             "times": time,
             "recommendations": [f"i{item}" for item in random.sample(range(200), 5)],
         }
-        shown.append(row)
+        impressions.append(row)
         items: list[str] = row["recommendations"]
         clicks += [
             {
@@ -75,10 +75,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
             for _ in range(random.randrange(3))
         ]
         # Copies, some of which differ.
-        shown += [{**row, "times": time + 1_000, "variant": "x"}] * (random.random() < 0.1)
+        impressions += [{**row, "times": time + 1_000, "variant": "x"}] * (random.random() < 0.1)
         clicks += clicks[-1:] * (random.random() < 0.1)
     lines = list[list[bytes]]()
-    for name, rows in (("shown", shown), ("clicks", clicks)):
+    for name, rows in (("shown", impressions), ("clicks", clicks)):
         rows.sort(key=lambda each: each["times"])
         lines.append([json.dumps(row).encode() for row in rows])
         table = pa.Table.from_pylist(random.sample(rows, len(rows)))

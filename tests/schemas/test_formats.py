@@ -190,7 +190,7 @@ def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Sche
         expected.indices.tolist(),
         [30],
     )
-    assert [(place, invalid.reason) for place, invalid in decoded_here.invalid] == [
+    assert [(index, invalid.reason) for index, invalid in decoded_here.invalid] == [
         (31, "not_framed")
     ]
 
@@ -482,6 +482,6 @@ def test_what_a_function_cannot_decode_is_invalid(
     decode: Callable[[bytes], object], reason: str, detail: str
 ) -> None:
     decoder = FramedDecoder(decoder_of_json(), by_function(decode, "shop:decode"))
-    ((place, invalid),) = decoder.decode_many([None, b"nonsense"]).invalid
-    assert (place, invalid.reason) == (1, reason)
+    ((index, invalid),) = decoder.decode_many([None, b"nonsense"]).invalid
+    assert (index, invalid.reason) == (1, reason)
     assert detail in invalid.detail

@@ -50,10 +50,10 @@ def _report(random: np.random.Generator, often: float) -> Report:
 
 
 def _variant(day: IntArray, users: HashArray, clicks: IntArray) -> Variant:
-    place = day * GROUPS + (users % GROUPS).astype(np.int64)
+    index = day * GROUPS + (users % GROUPS).astype(np.int64)
     size = DAYS * GROUPS
-    above = np.bincount(place, clicks, size).reshape(DAYS, GROUPS).astype(np.float64)
-    lists = np.bincount(place, minlength=size).reshape(DAYS, GROUPS)
+    above = np.bincount(index, clicks, size).reshape(DAYS, GROUPS).astype(np.float64)
+    lists = np.bincount(index, minlength=size).reshape(DAYS, GROUPS)
     sums = GroupSums(np.arange(DAYS), above, ITEMS * lists)
     activity = Activity(sums._replace(denominators=lists), ITEMS * lists.astype(np.float64))
     return Variant({"ctr": sums}, audience_of(users, day), activity)

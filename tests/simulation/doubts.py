@@ -82,7 +82,7 @@ class Visits(NamedTuple):
                     None if lacks else "b" if of_b else "control"
                     for lacks, of_b in zip(unsent.tolist(), treated[user].tolist(), strict=True)
                 ],
-                "country": [names[place] for place in country[user].tolist()],
+                "country": [names[index] for index in country[user].tolist()],
                 "time": 86_400 * (_MONDAY + random.integers(0, DAYS, user.size)),
             }
         )

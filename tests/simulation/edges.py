@@ -46,11 +46,11 @@ class Lists(NamedTuple):
 
     def variant(self, metric: str) -> Variant:
         """What is known of the variant."""
-        place = self.day * GROUPS + (self.user % GROUPS).astype(np.int64)
+        index = self.day * GROUPS + (self.user % GROUPS).astype(np.int64)
         shape = DAYS, GROUPS
         size = DAYS * GROUPS
-        above = np.bincount(place, self.value, size).astype(np.float64).reshape(shape)
-        below = self.items * np.bincount(place, minlength=size).reshape(shape)
+        above = np.bincount(index, self.value, size).astype(np.float64).reshape(shape)
+        below = self.items * np.bincount(index, minlength=size).reshape(shape)
         some = below.any(axis=1)
         sums = GroupSums(np.flatnonzero(some), above[some], below[some])
         return Variant({metric: sums}, audience_of(self.user, self.day, self.named))

@@ -169,7 +169,7 @@ def _events(world: PolicyLog, log: _Log, rows: IntArray) -> Iterator[Event]:
         names = [f"{item}at{rank}" for rank, item in enumerate(items.tolist(), 1)]
         yield Event(
             recommendations=names,
-            interactions=[names[place] for place in np.flatnonzero(log.clicked[row]).tolist()],
+            interactions=[names[index] for index in np.flatnonzero(log.clicked[row]).tolist()],
             user=f"u{log.users[row]}",
             per_item={
                 "propensity": logged[items].tolist(),

@@ -297,10 +297,10 @@ class Oracle:
         for arm, user in first:
             if self.hashes[user] >= limit:
                 continue
-            place = ("control", "b").index(arm), 0, self.hashes[user] % 256
-            users[place] += 1
-            sums[0, *place] += clicks[user]
-            sums[1, *place] += lists[user]
+            index = ("control", "b").index(arm), 0, self.hashes[user] % 256
+            users[index] += 1
+            sums[0, *index] += clicks[user]
+            sums[1, *index] += lists[user]
         self.share = users[1].sum() / users.sum()
         self.known = (
             sum(self.hashes[user] < limit and lists[user] > 0 for _, user in first) / users.sum()

@@ -190,10 +190,15 @@ def active(seed: int, often: float, rate: float, users: int = 4_000) -> Variant:
     """Users who come so often and click at such a rate, as a plan of an experiment keeps them."""
     random = np.random.default_rng(seed)
     made = Accumulator("hit_rate", "ctr", intervals=Intervals(), experiment=True)
-    shown, users_of = ["a", "b"], np.repeat(np.arange(users), random.poisson(often, users) + 1)
+    impressions, users_of = (
+        ["a", "b"],
+        np.repeat(np.arange(users), random.poisson(often, users) + 1),
+    )
     clicks = random.random(users_of.size) < rate
     made.update_many(
-        Event(recommendations=shown, interactions=["a"] if click else [], user=f"{seed}-{user}")
+        Event(
+            recommendations=impressions, interactions=["a"] if click else [], user=f"{seed}-{user}"
+        )
         for user, click in zip(users_of.tolist(), clicks.tolist(), strict=True)
     )
     sums = {name: present(made.groups(name)) for name in ("hit_rate", "ctr")}

@@ -219,10 +219,10 @@ def visits(
 ) -> GroupSums:
     """Users who come one day or several; a visit shows five items, and some users click more."""
     taste = random.beta(8 * rate, 8 * (1 - rate), users)
-    place = days * 256 + random.integers(0, 256, users)[who]
+    index = days * 256 + random.integers(0, 256, users)[who]
     size = 60 * 256
-    clicks = np.bincount(place, random.binomial(5, taste[who]), size).reshape(60, 256)
-    return sums(clicks, 5 * np.bincount(place, minlength=size).reshape(60, 256))
+    clicks = np.bincount(index, random.binomial(5, taste[who]), size).reshape(60, 256)
+    return sums(clicks, 5 * np.bincount(index, minlength=size).reshape(60, 256))
 
 
 def thin(seed: int) -> tuple[GroupSums, GroupSums]:

@@ -42,8 +42,8 @@ def binomial(
 ) -> GroupSums:
     """Clicks on independent lists."""
     random = np.random.default_rng(seed)
-    shown = random.poisson(lists, (days, groups))
-    return sums(random.binomial(shown, rate), shown)
+    impressions = random.poisson(lists, (days, groups))
+    return sums(random.binomial(impressions, rate), impressions)
 
 
 KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)

@@ -135,9 +135,9 @@ def by_hand(events: list[dict[str, Any]]) -> tuple[float, float]:
         if event["ts"] < BEGIN:
             continue
         came = first[event["variant"], event["user"]]
-        place = ("control", "b").index(event["variant"]), 0 if came < 3 else 1 if came == 3 else 2
-        clicks[place] += len(event["interactions"])
-        shown[place] += len(event["recommendations"])
+        index = ("control", "b").index(event["variant"]), 0 if came < 3 else 1 if came == 3 else 2
+        clicks[index] += len(event["interactions"])
+        shown[index] += len(event["recommendations"])
     weights = shown[0] * shown[1] / shown.sum(axis=0)
     one, other = clicks / shown @ (weights / weights.sum())
     return float(one), float(other)

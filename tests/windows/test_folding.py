@@ -59,7 +59,7 @@ def counted(seen: Sequence[Pair], options: LabelCapOptions, step: int) -> Counte
 def test_the_smallest_hashes_stay_for_any_order_and_batches(
     seen: list[Pair], options: LabelCapOptions, step: int, order: list[int]
 ) -> None:
-    shuffled = [seen[place] for place in order if place < len(seen)]
+    shuffled = [seen[index] for index in order if index < len(seen)]
     assert counted(shuffled, options, step) == textbook(seen, options)
 
 

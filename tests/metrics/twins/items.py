@@ -43,11 +43,11 @@ def item_coverage(
     """Items shown over items there are; of a catalogue of ids, only its own items."""
     if not events and no_lists == "undefined":
         return math.nan
-    shown = set(_recommended(events, k))
+    recommended = set(_recommended(events, k))
     if isinstance(catalog, int):
-        share = len(shown) / (catalog + padding)
+        share = len(recommended) / (catalog + padding)
     else:
-        listed = shown if unknown == "count" else shown & set(catalog)
+        listed = recommended if unknown == "count" else recommended & set(catalog)
         share = len(listed) / (len(set(catalog)) + padding)
     value = share if percent_digits < 0 else round(100 * share, percent_digits)
     return summary_of([value], **how)

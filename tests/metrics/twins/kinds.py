@@ -42,8 +42,8 @@ def subtopic_recall(
     """Kinds of the hits, over kinds of all items interacted with."""
     assert by
     relevant = _union(attribute, good(event))
-    shown = _union(attribute, good(event) & {*ranked(event, k)})
-    return Fraction(len(shown), len(relevant)) if relevant else None
+    recommended = _union(attribute, good(event) & {*ranked(event, k)})
+    return Fraction(len(recommended), len(relevant)) if relevant else None
 
 
 def _union(attribute: Kinds, items: Collection[Id]) -> set[str]:

@@ -242,12 +242,12 @@ def _confusion(
     Where unknown items count, they take the place of as many others of the catalogue.
     """
     liked = good(event) if relevant == "positive" else {*event.interactions}
-    shown, total = ranked(event, k), ranked(event, None)
+    recommended, total = ranked(event, k), ranked(event, None)
     if repeats == "every":
-        shown, total = placed(event, k), placed(event, None)
-    items = {*catalog} if unknown == "ignore" else {*shown} | liked
-    tp = sum(shown.count(item) for item in liked & items)
-    fp = sum(shown.count(item) for item in {*shown} & items - liked)
+        recommended, total = placed(event, k), placed(event, None)
+    items = {*catalog} if unknown == "ignore" else {*recommended} | liked
+    tp = sum(recommended.count(item) for item in liked & items)
+    fp = sum(recommended.count(item) for item in {*recommended} & items - liked)
     fn = sum(max(1, total.count(item)) for item in liked & items) - tp
     return tp, fp, fn, len(catalog) - tp - fp - fn
 
