@@ -18,6 +18,7 @@ from streameval.events.records import Partition
 from streameval.exporters.families import MetricFamilies
 from streameval.sources.settings import SimulatorOptions
 from tests.batches import batch_of, content_of
+from tests.effort import sampled
 from tests.strategies import event_of
 
 TEXTS = ["ndcg@1", "ndcg(per=user)@1", "ndcg(per=user,statistic=zeros)@1"]
@@ -120,7 +121,7 @@ def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
     assert readings[TEXTS[1], "de", "lifetime"] == (exact.value, exact.count, False)
 
 
-@pytest.mark.parametrize("most", [16_384, 16])
+@pytest.mark.parametrize("most", sampled([16, 16_384], 2))
 def test_a_restart_and_another_split_keep_every_value(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

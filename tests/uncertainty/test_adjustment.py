@@ -46,6 +46,7 @@ from streameval.statistics.users import user_hashes
 from tests.batches import batch_of
 from tests.cli.program import json_lines
 from tests.crowds import audience
+from tests.effort import sampled
 from tests.present import present
 
 GROUPS = 16
@@ -426,7 +427,7 @@ _TREATED = (
 )
 
 
-@pytest.mark.parametrize("most", [EXPERIMENT_USERS, 200])
+@pytest.mark.parametrize("most", sampled([EXPERIMENT_USERS, 200], 2))
 @pytest.mark.parametrize(
     ("of", "reason"),
     [

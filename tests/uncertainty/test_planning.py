@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from streameval.events.errors import MetricError, NotComparableError
 from streameval.statistics.intervals import GroupSums, Method
 from tests.comparing import compare_sums
 from tests.crowds import audience
+from tests.effort import sampled
 from tests.present import present
 from tests.simulation.bars import at_least, at_most
 
@@ -40,8 +42,10 @@ def efforts(sums: GroupSums, users: int, goal: Goal) -> dict[str, Effort]:
     return {effort.method: effort for effort in planned.efforts}
 
 
-@pytest.mark.parametrize("shares", [(1.0, 1.0), (9.0, 1.0)])
-@pytest.mark.parametrize("method", ["fixed", "anytime"])
+@pytest.mark.parametrize(
+    ("method", "shares"),
+    sampled([*product(("fixed", "anytime"), ((1.0, 1.0), (9.0, 1.0)))], 3),
+)
 def test_the_planned_users_find_the_lift_as_often_as_planned(
     method: Method, shares: tuple[float, ...]
 ) -> None:
