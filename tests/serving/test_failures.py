@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -425,17 +425,3 @@ def test_a_clock_that_is_far_ahead_is_held_and_named_as_by_a_daemon(site: Site) 
     assert str(snapshot.health.trouble).startswith("events[2]: its clock is ")
     assert snapshot.health.clock_jumps == 1
     assert {entry.window for entry in snapshot.series} <= before.keys()
-
-
-def test_two_readers_show_the_same_and_write_nothing(site: Site) -> None:
-    before = dict(_files(site.folder / "state"))
-    readers = [site.reader() for _ in range(2)]
-    looks = [values(Looking(site.config).look(reader)) for reader in readers]
-    assert looks[0] == looks[1]
-    assert dict(_files(site.folder / "state")) == before
-
-
-def _files(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
-    for path in folder.rglob("*"):
-        about = path.stat()
-        yield path, (about.st_size, about.st_mtime_ns)

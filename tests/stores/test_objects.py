@@ -307,21 +307,6 @@ def _assignment(shard: Shard) -> Assignment:
     return assignment(partition=partition, identity=shard.identity, partitions=8)
 
 
-def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> None:
-    shards = [Shard("events", "a", number) for number in range(20)]
-    for shard in shards:
-        opened(bucket).save([draft(7, shard)])
-    store = Store(bucket)
-    assert store.shards() == shards
-    assert [
-        newest.saved and whole(newest.saved, shard)
-        for newest, shard in zip(store.gather(store.newest, shards), shards, strict=True)
-    ] == [7] * 20
-    last = store.last()
-    assert last is not None
-    assert last.settings == {"pane": "1m", "labels": ["variant"]}
-
-
 class Repeating(FaultyBucket):
     """Its client loses each first answer and asks again: then the object exists."""
 
