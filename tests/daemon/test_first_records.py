@@ -12,8 +12,9 @@ import pytest
 from streameval.config import Config, load
 from streameval.config.field_check import FieldCheck, streams_of
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.first_records import FIRST, FirstRecords
+from streameval.engine.first_records import FIRST, REFUSED, FirstRecords
 from streameval.events.records import Partition, RecordBatch
+from tests.batches import batch_of
 from tests.cli.program import json_lines, printed, run, write_file
 from tests.daemon.running import running
 
@@ -208,3 +209,12 @@ ignore = ["view"]
     assert wrong.returncode == 1
     absent = f"{key}: none of 20 invalid records has the field 'request_id'."
     assert f"{absent} They have item, rid, ts, type." in wrong.stderr
+
+
+def test_of_a_stream_that_has_only_invalid_records_the_first_are_collected() -> None:
+    records, values = FirstRecords({}), [b"{}"] * REFUSED
+    invalid = [(row, InvalidEvent("missing_field", "user")) for row in range(REFUSED)]
+    for start in range(0, 10 * REFUSED, REFUSED):
+        records.add(batch_of(Partition("events", 0), values, start), invalid)
+    (taken,) = records.take()
+    assert (taken.refused, taken.valid) == (values, [])
