@@ -54,12 +54,12 @@ class Answer(NamedTuple):
         assert done.returncode != 2 or not done.stdout
         lines = done.stderr.splitlines()
         assert all(line.startswith((_PREFIX, "  ")) for line in lines), done.stderr
-        said = "\n".join(line.removeprefix(_PREFIX) for line in lines).replace(
+        message = "\n".join(line.removeprefix(_PREFIX) for line in lines).replace(
             str(folder), "{here}"
         )
         if done.returncode or not isinstance(self.result, str):
-            return done.returncode, said
-        return done.stdout.replace(str(folder), "{here}"), said
+            return done.returncode, message
+        return done.stdout.replace(str(folder), "{here}"), message
 
 
 def answers(file: Path) -> Iterator[Answer]:

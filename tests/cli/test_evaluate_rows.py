@@ -127,8 +127,8 @@ def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None
         assert results_of(*inputs, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
     by_arrival = results_of(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
-    said = "2 topics are in only one file and are left out, as in trec_eval."
-    assert said in run("evaluate", *both, "-m", "mrr").stderr
+    message = "2 topics are in only one file and are left out, as in trec_eval."
+    assert message in run("evaluate", *both, "-m", "mrr").stderr
 
 
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:

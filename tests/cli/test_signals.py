@@ -92,5 +92,5 @@ def test_an_interrupted_evaluation_says_so_in_a_word() -> None:
         process.stdin.write(b'{"recommendations": ["a"], "interactions": []}\n' * 50_000)
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, *said) == (130, b"", b"streameval: interrupted\n")
+        output = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, *output) == (130, b"", b"streameval: interrupted\n")

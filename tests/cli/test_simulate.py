@@ -133,9 +133,9 @@ def test_the_demo_serves_values_until_ctrl_c() -> None:
             assert f'k="10",variant="treatment",window="{window}"' in text
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
-        said, wrong = process.communicate()
-        assert re.search(r"ctr +.( +0\.\d{4,5} .){3}", said)
-        assert re.search(r"True lifts of treatment: ctr [+]\d+\.\d %, ", said)
+        output, wrong = process.communicate()
+        assert re.search(r"ctr +.( +0\.\d{4,5} .){3}", output)
+        assert re.search(r"True lifts of treatment: ctr [+]\d+\.\d %, ", output)
         assert wrong == ""
 
 

@@ -66,5 +66,5 @@ def test_a_convention_that_counts_an_item_twice_warns() -> None:
     accumulator.update(["tea", "tea"], ["tea"])
     with pytest.warns(SuspiciousEventsWarning) as warned:
         accumulator.compute()
-    said = "lenskit:recall is 2, outside 0 to 1, the range that it declares"
-    assert [str(warning.message) for warning in warned] == [said]
+    message = "lenskit:recall is 2, outside 0 to 1, the range that it declares"
+    assert [str(warning.message) for warning in warned] == [message]

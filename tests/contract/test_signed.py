@@ -460,8 +460,8 @@ def test_what_leaves_losses_out_says_so() -> None:
     for metric, said in (("dcg", True), ("value_per_list", False), ("ndcg", False)):
         accumulator = Accumulator(metric)
         accumulator.update_many([["a", "b"]] * 3, lists)
-        told = "2 of 4 gains are below 0: dcg leaves them out, value_per_list subtracts them"
-        assert accumulator.advice() == (told if said else None)
+        message = "2 of 4 gains are below 0: dcg leaves them out, value_per_list subtracts them"
+        assert accumulator.advice() == (message if said else None)
 
 
 def test_a_type_that_no_interaction_has_is_said(tmp_path: Path) -> None:

@@ -140,8 +140,8 @@ def test_times_in_another_unit_are_a_warning(tmp_path: Path) -> None:
     json_lines(path, [{"recommendations": ["a"], "interactions": ["a"], "ts": 1_767_225_600}])
     with running(FILE.format(path=path).replace("iso8601", "ms"), tmp_path) as daemon:
         daemon.consumed(1)
-        said = "Warning: the newest event is of 1970-01-21: is 'ms' the unit of ts?"
-        assert daemon.get("/-/ready").text.startswith(said)
+        message = "Warning: the newest event is of 1970-01-21: is 'ms' the unit of ts?"
+        assert daemon.get("/-/ready").text.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_an_interrupt_is_a_graceful_stop_that_says_what_the_next_start_does(
 
 
 def test_a_failed_last_checkpoint_is_an_error(tmp_path: Path) -> None:
-    kept = f'{SIMULATOR}[state]\npath = "{tmp_path / "state"}"\ninterval = "1h"\n'
-    with running(kept, tmp_path) as daemon:
+    config = f'{SIMULATOR}[state]\npath = "{tmp_path / "state"}"\ninterval = "1h"\n'
+    with running(config, tmp_path) as daemon:
         daemon.consumed(3000)
         (tmp_path / "state").rename(tmp_path / "elsewhere")
         assert daemon.stop() == 1

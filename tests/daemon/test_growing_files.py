@@ -40,8 +40,8 @@ def test_a_line_that_is_still_being_written_is_counted_by_the_next_start(
     file = tmp_path / "events.ndjson"
     file.write_bytes(LINE * whole + LINE[:size])
     with running(CONFIG, tmp_path) as daemon:
-        (said,) = daemon.until(lambda: daemon.logged("advice"))
-        assert f"is not complete yet ({size} bytes without a line end)" in said
+        (message,) = daemon.until(lambda: daemon.logged("advice"))
+        assert f"is not complete yet ({size} bytes without a line end)" in message
         assert counted(daemon, whole) == {"valid": whole, "invalid": 0}
         assert daemon.stop() == 0
     with file.open("ab") as more:

@@ -73,7 +73,7 @@ def test_letters_of_several_flushes_and_restarts_are_there_unchanged_in_their_or
                 dead_letters.flush()
         dead_letters.close()
     # At least once, in order, and nothing else.
-    assert list(dict.fromkeys(kept for _, kept in in_topic(broker, f"{topic}.dlq"))) == sent
+    assert list(dict.fromkeys(stored for _, stored in in_topic(broker, f"{topic}.dlq"))) == sent
 
 
 def test_several_threads_may_send_while_others_flush(broker: Broker) -> None:
@@ -167,9 +167,9 @@ def test_a_letter_with_large_headers_is_truncated_to_its_origin(broker: Broker) 
         9, topic=topic, key=b"k" * 5_000, headers=(("h", b"h" * 5_000), replayed)
     )
     deliver(_queue(broker, topic, topic=dead), sent)
-    ((_, kept),) = in_topic(broker, dead)
-    assert (kept.key, kept.value, kept.headers, kept.size) == (None, b"", (replayed,), 8)
-    assert (kept.identity, kept.original) == (sent.identity, sent.original)
+    ((_, stored),) = in_topic(broker, dead)
+    assert (stored.key, stored.value, stored.headers, stored.size) == (None, b"", (replayed,), 8)
+    assert (stored.identity, stored.original) == (sent.identity, sent.original)
 
 
 def test_a_letter_is_too_large_if_not_even_its_origin_fits(broker: Broker) -> None:

@@ -152,8 +152,8 @@ def test_a_kept_event_of_another_form_is_as_decoded_alone() -> None:
         b'{"recommendations": [0], "interactions": [], "ts": 8, "id": "y"}',
     ]
     decoder = Decoder(EventFields(time="ts", time_unit="s", event_id="id"), [])
-    kept = decoder.decode_many(values).keep(np.array([False, True]))
-    assert alike(kept.batch, decoder.decode_many(values[1:]).batch)
+    retained = decoder.decode_many(values).keep(np.array([False, True]))
+    assert alike(retained.batch, decoder.decode_many(values[1:]).batch)
 
 
 def test_a_steady_batch_has_its_indices_as_a_range() -> None:

@@ -77,8 +77,8 @@ def main(dist: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for at, wheel in enumerate(sorted(Path(dist).glob("*.whl"))):
             tag = wheel.stem.split("-")[-1].split(".")[-1]
-            said = "no kernel" if tag == "any" else _checked(wheel, tag, Path(folder) / str(at))
-            print(f"{wheel.name}: {wheel.stat().st_size / 1_000:.0f} kB, {said}", flush=True)
+            output = "no kernel" if tag == "any" else _checked(wheel, tag, Path(folder) / str(at))
+            print(f"{wheel.name}: {wheel.stat().st_size / 1_000:.0f} kB, {output}", flush=True)
     return 0
 
 

@@ -406,5 +406,5 @@ def test_limits_that_are_constants_now_are_no_other_settings() -> None:
     limits = {"max_history": None, "max_id_bytes": 1_024, "max_label_bytes": 256}
     assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) is None
     limits["max_history"] = 3
-    said = "settings have changed since its state was made: event.max_history: 3 → absent"
-    assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) == said
+    message = "settings have changed since its state was made: event.max_history: 3 → absent"
+    assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) == message

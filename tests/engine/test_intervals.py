@@ -143,6 +143,6 @@ def test_a_state_without_intervals_continues_with_empty_ones(
     after.apply(batch(values[200:], start=200))
     table = views(after).lifetime()
     sums = present(groups_of(table)).of("ctr", table.cells)
-    kept = sum(int(group_sums.denominators.sum()) for group_sums in sums)
-    assert kept == 3 * (200 if intervals is None else 400)
+    retained = sum(int(group_sums.denominators.sum()) for group_sums in sums)
+    assert retained == 3 * (200 if intervals is None else 400)
     assert sum(table.lists(table.cells).tolist()) == 400

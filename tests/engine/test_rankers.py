@@ -249,15 +249,15 @@ def verdicts(config: Config, ingest: Ingest) -> list[Any]:
 
 def test_a_ranker_that_was_not_shown_has_no_verdict_and_says_its_overlap(ranked: Config) -> None:
     rows = verdicts(ranked, counted(ranked, events()))
-    told = {(row.metric, row.variant): row for row in rows}
+    rows_by_key = {(row.metric, row.variant): row for row in rows}
     for name in ("ctr", "ndcg@4", "value_per_list"):
-        assert told[name, "challenger"].text == f"challenger: {SENTENCE}"
-        assert told[name, "control"].text == f"control: {SENTENCE.replace('50', '100')}"
+        assert rows_by_key[name, "challenger"].text == f"challenger: {SENTENCE}"
+        assert rows_by_key[name, "control"].text == f"control: {SENTENCE.replace('50', '100')}"
     assert {row.verdict for row in rows} == {"do not trust"}
     assert {row.lift for row in rows} == {None}
-    assert told["ctr", "challenger"].guardrail_verdict == "do not trust"
+    assert rows_by_key["ctr", "challenger"].guardrail_verdict == "do not trust"
     # The same lists of shown variants are told apart: the challenger has half the clicks.
-    ratio = told["ctr", "challenger"].treatment / told["ctr", "challenger"].control
+    ratio = rows_by_key["ctr", "challenger"].treatment / rows_by_key["ctr", "challenger"].control
     assert 0.45 < ratio < 0.55
 
 
@@ -272,8 +272,10 @@ def test_of_equal_quality_a_ranker_has_as_many_clicks_as_it_shares_items(
         row["recommendations"] = items[:10]
         row["interactions"] = [item for item in items[:10] if draw.random() < 0.3]
         row["rankings"]["challenger"] = [*items[:shared], *items[10:]]
-    told = {(row.metric, row.variant): row for row in verdicts(config, counted(config, rows))}
-    ctr = told["ctr", "challenger"]
+    rows_by_key = {
+        (row.metric, row.variant): row for row in verdicts(config, counted(config, rows))
+    }
+    ctr = rows_by_key["ctr", "challenger"]
     assert ctr.text == f"challenger: biased to the shown ranker: overlap {10 * shared} %"
     assert ctr.treatment / ctr.control == pytest.approx(shared / 10, rel=0.05)
 

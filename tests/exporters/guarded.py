@@ -96,8 +96,8 @@ def hashed(password: str) -> str:
 
 def users(**passwords: str) -> str:
     """The users of a web configuration file."""
-    said = ", ".join(f"{user}: {hashed(password)}" for user, password in passwords.items())
-    return f"basic_auth_users: {{ {said} }}\n"
+    users_text = ", ".join(f"{user}: {hashed(password)}" for user, password in passwords.items())
+    return f"basic_auth_users: {{ {users_text} }}\n"
 
 
 @contextmanager

@@ -284,8 +284,8 @@ def test_a_daemon_refuses_another_exporter_in_one_line(folder: Path) -> None:
     done = finished(command("run", "streameval.toml"), cwd=folder, env=environment)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    said = "OTEL_METRICS_EXPORTER: found 'otpl'; give otlp, prometheus or none."
-    assert line.partition(" error=")[2] == json.dumps(said)
+    message = "OTEL_METRICS_EXPORTER: found 'otpl'; give otlp, prometheus or none."
+    assert line.partition(" error=")[2] == json.dumps(message)
 
 
 def test_without_its_extra_the_daemon_says_what_to_install(folder: Path) -> None:

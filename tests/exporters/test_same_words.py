@@ -131,7 +131,7 @@ def test_a_verdict_has_the_same_words_everywhere(stored: Stored) -> None:
     expected = {(key.metric, key.variant): row.text for key, row in report.items()}
     assert len(set(expected.values())) > 1
     rows = csv.DictReader(io.StringIO(_command(stored, "compare", "--format", "csv")))
-    said = {
+    sentences = {
         "table": _in_table(_command(stored, "compare")),
         "JSON": _by_key(json.loads(_command(stored, "compare", "--format", "json"))["comparisons"]),
         "CSV": _by_key(list(rows)),
@@ -139,7 +139,7 @@ def test_a_verdict_has_the_same_words_everywhere(stored: Stored) -> None:
         "page": _in_html(stored.html),
         "API": _by_key(stored.api["experiment"]["comparisons"]),
     }
-    assert said == dict.fromkeys(said, expected)
+    assert sentences == dict.fromkeys(sentences, expected)
     verdicts = {(row["metric"], row["variant"], row["verdict"]) for row in _comparisons(stored)}
     text = PrometheusExporter(version="1").exposition(stored.snapshot).decode()
     exposed = [
@@ -183,11 +183,11 @@ def test_a_decision_has_the_same_words_everywhere(stored: Stored) -> None:
         "page": stored.html,
         "Python": repr(report),
     }
-    said = {
+    sentences = {
         name: {*result.findall(unescape(text).replace("\N{NO-BREAK SPACE}", " "))}
         for name, text in texts.items()
     }
-    assert said == dict.fromkeys(texts, expected)
+    assert sentences == dict.fromkeys(texts, expected)
     of_command = json.loads(_command(stored, "compare", "--format", "json"))
     for answer in (of_command, stored.api["experiment"]):
         assert {f"Decision: {each['text']}" for each in answer["decisions"]} == expected

@@ -130,26 +130,26 @@ def test_a_renewed_certificate_is_used_for_the_next_client(
     tmp_path: Path, authority: Authority
 ) -> None:
     with guarded(tmp_path / "web.yml", TLS) as site:
-        told = ReportedErrors(site)
+        reported = ReportedErrors(site)
         assert serial(site, authority) == serial_of(tmp_path / "first.crt")
         with httpx.Client(verify=trusting(authority.file), trust_env=False, timeout=60) as open_:
             assert open_.get(f"{site.server.address}/metrics").status_code == 200
             use(tmp_path, authority.issue("second"))
             assert serial(site, authority) == serial_of(tmp_path / "second.crt")
             assert open_.get(f"{site.server.address}/metrics").status_code == 200
-    assert told.errors == [None]
+    assert reported.errors == [None]
 
 
 def test_a_certificate_without_its_key_waits_for_it(tmp_path: Path, authority: Authority) -> None:
     certificate, key = authority.issue("second")
     with guarded(tmp_path / "web.yml", TLS) as site:
-        told = ReportedErrors(site)
+        reported = ReportedErrors(site)
         shutil.copy(certificate, tmp_path / "used.crt")
         for _ in range(2):
             assert serial(site, authority) == serial_of(tmp_path / "first.crt")
         shutil.copy(key, tmp_path / "used.key")
         assert serial(site, authority) == serial_of(certificate)
-    refused, taken = told.errors
+    refused, taken = reported.errors
     assert "the key does not match the certificate" in str(refused)
     assert taken is None
 
@@ -176,7 +176,7 @@ def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
         guarded(file, users(ana="old", bob="stays")) as site,
         httpx.Client(trust_env=False, timeout=60) as client,
     ):
-        told = ReportedErrors(site)
+        reported = ReportedErrors(site)
 
         def status(user: str, password: str) -> int:
             return client.get(f"{site.server.address}/metrics", auth=(user, password)).status_code
@@ -187,22 +187,22 @@ def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
         assert [status("bob", "stays"), status("eve", "added")] == [200, 200]
         file.write_text(users(ana="new"))
         assert status("bob", "stays") == 401
-    assert told.errors == [None, None]
+    assert reported.errors == [None, None]
 
 
 @pytest.mark.parametrize("broken", ["", "basic_auth_users: { ana: plain }", "{", "tls: no"])
 def test_an_unusable_file_changes_nothing(tmp_path: Path, broken: str) -> None:
     file = tmp_path / "web.yml"
     with guarded(file, users(ana="old")) as site:
-        told = ReportedErrors(site)
+        reported = ReportedErrors(site)
         file.write_text(broken)
         for _ in range(2):
             assert site.get().status_code == 401
             assert site.get(auth=("ana", "old")).status_code == 200
         file.unlink()
         assert site.get(auth=("ana", "old")).status_code == 200
-    assert len(told.errors) == 2
-    assert all(isinstance(error, ConfigError) for error in told.errors)
+    assert len(reported.errors) == 2
+    assert all(isinstance(error, ConfigError) for error in reported.errors)
 
 
 def test_certificates_cannot_be_removed_and_need_a_restart_to_be_added(
@@ -213,10 +213,10 @@ def test_certificates_cannot_be_removed_and_need_a_restart_to_be_added(
         file.write_text("")
         assert serial(site, authority) == serial_of(tmp_path / "first.crt")
     with guarded(file, users(ana="x")) as site:
-        told = ReportedErrors(site)
+        reported = ReportedErrors(site)
         file.write_text(TLS + users(ana="y"))
         assert site.get(auth=("ana", "x")).status_code == 200
-        assert "restart to serve with TLS" in str(told.errors[0])
+        assert "restart to serve with TLS" in str(reported.errors[0])
 
 
 def test_a_tls_session_does_not_outlive_its_authority(tmp_path: Path, authority: Authority) -> None:

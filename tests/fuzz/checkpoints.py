@@ -237,13 +237,13 @@ def _forged(content: bytes, in_record: bool, where: int, value: Any) -> bytes:  
     start = int(content[-SEAL - 21 : -SEAL - 1])
     line, body = content[start : -SEAL - 21], content[:start]
     if in_record:
-        said = json.loads(line)
-        (region,) = said["places"]
+        output = json.loads(line)
+        (region,) = output["places"]
         at = region["start"] + region["size"] - region["record"]
         record = _replaced(content[at:start], where, value, msgspec.json)
         region |= {"record": len(record), "digest": digest_of(record)}
         region["size"] = at + len(record) - region["start"]
-        body, line = content[:at] + record, to_json(said)
+        body, line = content[:at] + record, to_json(output)
     else:
         line = _replaced(line, where, value, msgspec.json)
     end = line + b"\n" + b"%020d " % len(body)

@@ -191,11 +191,11 @@ def test_a_pure_wheel_can_be_asked_for_and_has_no_charts_without_a_registry_of_n
     source: Path,
 ) -> None:
     shutil.rmtree(source / CHARTS)
-    refused, said = _built(source, **{KERNEL_VARIABLE: "pure", REQUIRED: "required"})
+    refused, output = _built(source, **{KERNEL_VARIABLE: "pure", REQUIRED: "required"})
     assert refused is None
-    assert "ChartsError" in said
-    wheel, said = _built(source, **{KERNEL_VARIABLE: "pure"})
-    (line,) = [line for line in said.splitlines() if "Without" in line]
+    assert "ChartsError" in output
+    wheel, output = _built(source, **{KERNEL_VARIABLE: "pure"})
+    (line,) = [line for line in output.splitlines() if "Without" in line]
     assert line.startswith("Without charts on the page")
     assert "ECONNREFUSED" in line
     assert wheel is not None
@@ -218,12 +218,12 @@ def test_with_a_c_compiler_the_wheel_has_a_kernel_for_every_later_python(
 
 @pytest.mark.nightly
 def test_without_a_c_compiler_the_wheel_is_pure_and_the_build_says_so_once(source: Path) -> None:
-    refused, said = _built(source, CC="false", **{KERNEL_VARIABLE: "required"})
+    refused, output = _built(source, CC="false", **{KERNEL_VARIABLE: "required"})
     assert refused is None
-    assert "KernelError" in said
-    wheel, said = _built(source, CC="false")
+    assert "KernelError" in output
+    wheel, output = _built(source, CC="false")
     assert wheel is not None
-    (line,) = [line for line in said.splitlines() if "Without" in line]
+    (line,) = [line for line in output.splitlines() if "Without" in line]
     assert line == (
         "Without the compiled kernel: 'false' failed; compiling it needs a C compiler and the "
         "headers of Python (Debian: apt-get install gcc python3-dev)"

@@ -431,8 +431,8 @@ def test_the_layout_of_an_earlier_release_is_refused_by_its_version() -> None:
     assert (refused.value.what, refused.value.found, refused.value.known) == ("~join", None, LAYOUT)
     here = {"attribution": OPTIONS.settings()}
     saved = {"attribution": {k: v for k, v in OPTIONS.settings().items() if k != "layout"}}
-    said = "settings have changed since its state was made: attribution.layout: absent → 3"
-    assert other_settings(here, saved) == said
+    message = "settings have changed since its state was made: attribution.layout: absent → 3"
+    assert other_settings(here, saved) == message
     assert not same_shape(here, saved), "counting cannot go on"
 
 

@@ -121,8 +121,8 @@ def test_a_second_process_with_the_same_name_fences_the_first(broker: Broker) ->
         with reading(mine) as b:
             until(lambda: b.told.values == FOUR, b)
             # The heartbeat of one client may be refused before, which is fatal for all it does.
-            said = str(a.source.commit(a.told.positions))
-            assert "FencedInstanceIdError" in said or "Fatal error" in said
+            answer = str(a.source.commit(a.told.positions))
+            assert "FencedInstanceIdError" in answer or "Fatal error" in answer
             with pytest.raises(RefusedMemberError, match="give each process a unique `member`"):
                 until(lambda: False, a)
             assert b.source.commit(b.told.positions) is None
@@ -278,8 +278,8 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
         until(lambda: a.told.values == FOUR, a)
         broker.stop()
         until(lambda: a.source.status.problem is not None, a)
-        said = a.source.commit(a.told.positions)
-        assert said is None or str(said).startswith("the commit to Kafka failed")
+        answer = a.source.commit(a.told.positions)
+        assert answer is None or str(answer).startswith("the commit to Kafka failed")
         broker.start()
         fill(broker, topic, {0: [b"new"]})
         until(lambda: a.told.values == {**FOUR, 0: [*FOUR[0], b"new"]}, a)

@@ -57,8 +57,8 @@ def test_lines_of_a_user_arrive_unchanged_in_order_in_one_partition(
     plain = _written(tmp_path / "first.ndjson", LINES[:300])
     packed = tmp_path / "second.ndjson.gz"
     packed.write_bytes(gzip.compress(b"\n".join(LINES[300:])))
-    said = _publish(broker, topic, plain, packed)
-    assert said == Published(records=500, without_user=0, created=True)
+    published = _publish(broker, topic, plain, packed)
+    assert published == Published(records=500, without_user=0, created=True)
     with opened(options(broker, topic)) as source:
         values = [value for batch in drained(source, 500) for value in batch.values]
         assert len(source.status.ends) == 3
@@ -76,8 +76,8 @@ def test_lines_of_a_user_arrive_unchanged_in_order_in_one_partition(
 def test_a_line_without_a_user_is_published_and_counted(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker, partitions=2)
     odd = [b'{"id": {"who": "a"}}', b'{"id": {}}', b"not json", b'{"id": {"who": true}}', b"\xff"]
-    said = _publish(broker, topic, _written(tmp_path / "lines", odd), user="id.who")
-    assert said == Published(records=5, without_user=4, created=False)
+    published = _publish(broker, topic, _written(tmp_path / "lines", odd), user="id.who")
+    assert published == Published(records=5, without_user=4, created=False)
     assert sorted(key or b"" for _, key in _keys(broker, topic, 5)) == [b"", b"", b"", b"", b"a"]
 
 

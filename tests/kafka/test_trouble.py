@@ -191,8 +191,8 @@ def test_inconsistent_settings_are_rejected_and_not_retried(broker: Broker) -> N
 @on_each_client_at_night
 def test_a_probe_describes_the_topics(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"] * 1200, 1: [b"b"]})
-    said = probe(options(broker, topic), {})
-    assert said == f"Kafka answers: {topic}: 2 partitions, 1,201 offsets in use."
+    answer = probe(options(broker, topic), {})
+    assert answer == f"Kafka answers: {topic}: 2 partitions, 1,201 offsets in use."
 
 
 @on_each_client_at_night

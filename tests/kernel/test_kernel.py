@@ -490,8 +490,8 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing(
     preloaded = {"LD_PRELOAD": " ".join(libraries), "UBSAN_OPTIONS": "halt_on_error=1"}
     # Python itself leaves memory behind; valgrind tells whose it is.
     options = {"ASAN_OPTIONS": "detect_leaks=0", **preloaded}
-    said = _stressed(extension, batches=batches, script=script, **options)
-    assert "runtime error" not in said
+    output = _stressed(extension, batches=batches, script=script, **options)
+    assert "runtime error" not in output
 
 
 @pytest.mark.nightly
@@ -501,7 +501,7 @@ def test_valgrind_finds_no_error_and_no_leak_of_the_kernel(tmp_path: Path) -> No
         pytest.skip("no valgrind here")
     extension = _compile(tmp_path, "-O1 -g")
     options = ("--leak-check=full", "--show-leak-kinds=definite,possible", "--num-callers=30")
-    said = _stressed(valgrind, *options, extension, batches=150)
+    output = _stressed(valgrind, *options, extension, batches=150)
     # Valgrind finds much in Python, and names the line of each call that led there.
-    assert "ERROR SUMMARY" in said
-    assert not [path.name for path in (ROOT / SOURCES).glob("*.[ch]") if path.name in said]
+    assert "ERROR SUMMARY" in output
+    assert not [path.name for path in (ROOT / SOURCES).glob("*.[ch]") if path.name in output]

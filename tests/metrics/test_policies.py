@@ -219,10 +219,10 @@ def test_a_word_where_a_number_is_needed_is_an_invalid_event_and_counts_nowhere(
     accumulator.update(["a", "b"], ["b"], per_item=GOOD)
     before = accumulator.state_dict()
     event = Event(recommendations=["a", "b"], interactions=[], per_item=GOOD | bad)
-    told = r"\]: '.*' is a word; a metric needs a number"
-    with pytest.raises(InvalidEventError, match=told):
+    message = r"\]: '.*' is a word; a metric needs a number"
+    with pytest.raises(InvalidEventError, match=message):
         accumulator.update(["a", "b"], [], per_item=GOOD | bad)
-    with pytest.raises(InvalidEventError, match=told):
+    with pytest.raises(InvalidEventError, match=message):
         accumulator.update_many([*_singles(), event])
     assert accumulator.state_dict() == before
 

@@ -36,8 +36,8 @@ def rules_text(name: str, job: str | None = None) -> str:
 
 def write_dashboards(name: str, folder: Path) -> list[Path]:
     """The files that `streameval dashboards` makes of a configuration."""
-    told = io.StringIO()
+    output = io.StringIO()
     path = str(FOLDER / f"{name}.toml")
-    with redirect_stdout(told):
+    with redirect_stdout(output):
         assert status(["dashboards", path, "-o", str(folder), "--runbook", RUNBOOK]) == 0
-    return [*map(Path, told.getvalue().splitlines())]
+    return [*map(Path, output.getvalue().splitlines())]

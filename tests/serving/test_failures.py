@@ -87,7 +87,7 @@ class Site:
         """Take a partition out of the store."""
         store = store_of(str(self.folder / "state"))
         drafts = [present(store.newest(shard).saved).draft for shard in store.shards()]
-        kept = [draft for draft in drafts if draft.header.shard.number != number]
+        retained = [draft for draft in drafts if draft.header.shard.number != number]
         total = [
             CheckpointDraft(
                 header=draft.header,
@@ -96,7 +96,7 @@ class Site:
                     for part in draft.parts
                 ],
             )
-            for draft in kept
+            for draft in retained
         ]
         shutil.rmtree(self.folder / "state" / ROUNDS)
         store_of(str(self.folder / "state")).save(total)

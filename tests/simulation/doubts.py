@@ -105,11 +105,13 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     """The promises about splits within segments, and about notes."""
     yield from _segments(seed, runs)
     long = _reports(Visits(items=(5, 10)), seed, runs)
-    said = [any("lists of b are 100 % longer" in note for note in report.notes) for report in long]
-    yield at_least("the same clicks on lists twice as long: a note says so", 0.95, said)
+    flagged = [
+        any("lists of b are 100 % longer" in note for note in report.notes) for report in long
+    ]
+    yield at_least("the same clicks on lists twice as long: a note says so", 0.95, flagged)
     bots = _reports(Visits(bot=60), seed, runs)
-    said = [any("from one account" in note for note in report.notes) for report in bots]
-    yield at_least("one account of 60 lists: a note says so", 0.95, said)
+    flagged = [any("from one account" in note for note in report.notes) for report in bots]
+    yield at_least("one account of 60 lists: a note says so", 0.95, flagged)
     yield from _lost_labels(seed, runs)
     plain = [report.notes[2:] for report in _reports(Visits(), seed, runs)]
     yield at_most("lists alike, without a bot: a note", 0.01, list(map(bool, plain)))
@@ -122,9 +124,9 @@ def _lost_labels(seed: int, runs: int) -> Iterator[Bar]:
         ("30 % of lists never had it, and b's users come more", Visits(unsent=0.3, often=0.2), 0.0),
     ):
         problems = [report.trouble for report in _reports(world, seed + 2, runs)]
-        said = [any("lose it, so the" in problem for problem in of) for of in problems]
+        flagged = [any("lose it, so the" in problem for problem in of) for of in problems]
         bar = at_least if rate else at_most
-        yield bar(f"{name}: an alarm", 0.95 if rate else 0.002, said)
+        yield bar(f"{name}: an alarm", 0.95 if rate else 0.002, flagged)
 
 
 def _segments(seed: int, runs: int) -> Iterator[Bar]:

@@ -194,8 +194,8 @@ def test_a_missing_file_is_found_before_anything_is_read(tmp_path: Path) -> None
 
 
 def test_a_folder_is_rejected_with_a_remedy(tmp_path: Path) -> None:
-    said = rf"is a directory; name the files in it, for example {tmp_path}/\*.ndjson\.$"
-    with pytest.raises(SourceError, match=said), _opened(f"{tmp_path}/"):
+    message = rf"is a directory; name the files in it, for example {tmp_path}/\*.ndjson\.$"
+    with pytest.raises(SourceError, match=message), _opened(f"{tmp_path}/"):
         pass
 
 

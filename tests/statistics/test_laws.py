@@ -54,9 +54,9 @@ def test_counting_merging_and_copying_leave_their_inputs_unchanged(kind: Kind) -
     @few_examples()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
-        kept = copy.deepcopy(before)
+        copied = copy.deepcopy(before)
         statistic = kind.counted(before)
-        assert before == kept
+        assert before == copied
         content, both = state(statistic), state(kind.counted([*before, *after]))
         target, duplicate = kind.counted(before), statistic.mapped(lambda relation: relation.copy())
         target.merge(statistic)

@@ -50,11 +50,11 @@ def test_unclaimed_checkpoints_are_refused_with_the_claim_they_need(tmp_path: Pa
     (tmp_path / "store.json").unlink()
     with pytest.raises(RefusedStateError, match=r"of 1 partitions and no store\.json") as raised:
         folder_store(tmp_path).claim("c1", "g1")
-    said = str(raised.value).partition("say ")[2].partition(", or give")[0]
+    message = str(raised.value).partition("say ")[2].partition(", or give")[0]
     assert not (tmp_path / "store.json").exists()
-    (tmp_path / "store.json").write_text(said)
+    (tmp_path / "store.json").write_text(message)
     folder_store(tmp_path).claim("c1", "g1")
-    assert said == claim
+    assert message == claim
 
 
 def test_the_first_claim_wins_without_hard_links(

@@ -447,8 +447,10 @@ def test_what_users_did_under_treatment_adjusts_nothing(
     report = report_of(counted(log))
     assert ({row.known for row in report.rows} == {None}) is (reason is not None)
     if most > 900:
-        said = report.checks.adjustment
-        assert said == _TREATED.format(reason) if reason else said.startswith("Values adjusted")
+        message = report.checks.adjustment
+        assert (
+            message == _TREATED.format(reason) if reason else message.startswith("Values adjusted")
+        )
     declared = report_of(counted(log, untreated_before=True))
     assert {row.known is None for row in declared.rows if row.lift_low is not None} == {False}
 
@@ -529,8 +531,8 @@ def test_lists_without_a_user_and_few_users_adjust_nothing() -> None:
         else event
         for number, event in enumerate(events)
     ]
-    said = report_of(counted(nameless)).checks.adjustment
-    assert said.endswith(" % of the lists before 2026-03-01 have no user id.")
+    message = report_of(counted(nameless)).checks.adjustment
+    assert message.endswith(" % of the lists before 2026-03-01 have no user id.")
     few = [event for event in events if event["ts"] >= BEGIN or int(event["user"][1:]) < 30]
     assert report_of(counted(few)).checks.adjustment == (
         "No pre-experiment adjustment (CUPED): too few users are known from before 2026-03-01."

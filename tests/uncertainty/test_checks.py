@@ -230,8 +230,8 @@ def test_a_metric_per_user_may_decide() -> None:
 def test_metrics_per_user_of_a_sample_are_estimates_of_all() -> None:
     """Their error contains that of the sample."""
     total = active(4, 3.0, 0.2)
-    kept = total._replace(audience=total.audience.below(2**63))
-    arms = {"control": kept, "treatment": active(5, 3.0, 0.2)}
+    retained = total._replace(audience=total.audience.below(2**63))
+    arms = {"control": retained, "treatment": active(5, 3.0, 0.2)}
     comparison = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
     assert comparison.control == pytest.approx(4.0, rel=0.1)
     assert comparison.verdict == "not enough evidence"

@@ -212,8 +212,8 @@ def test_users_in_both_variants_are_reported_unless_that_is_declared(
     arms = {"control": control, "treatment": treatment}
     guessed = report(Experiment(), arms)
     assert guessed.checks.shared == pytest.approx(share)
-    (said,) = (line for line in guessed.checks.trouble if "in several variants" in line)
-    assert said.startswith("3.0 %" if first else "100 %")
+    (message,) = (line for line in guessed.checks.trouble if "in several variants" in line)
+    assert message.startswith("3.0 %" if first else "100 %")
     assert set(verdicts(guessed).values()) == {"do not trust"}
     declared = report(Experiment(same_users=True), arms).checks
     assert (declared.trouble, declared.ratio_evidence) == ((), 1.0)

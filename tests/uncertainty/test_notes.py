@@ -138,9 +138,9 @@ def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None
     report = compared(tmp_path, "hit_rate@5", bot=40)
     share = round(100 * report["hit_rate@5"].heaviest, 1)
     assert share > 20
-    (said,) = report.notes[2:]
-    assert said.startswith(f"Note: one user bucket has {share} % of the variance of hit_rate@5 ")
-    assert said.endswith(" compare per user (hit_rate(per=user)@5).")
+    (message,) = report.notes[2:]
+    assert message.startswith(f"Note: one user bucket has {share} % of the variance of hit_rate@5 ")
+    assert message.endswith(" compare per user (hit_rate(per=user)@5).")
     assert compared(tmp_path, "hit_rate@5").notes[2:] == []
 
 

@@ -73,8 +73,8 @@ def test_all_surfaces_say_the_number_that_all_lists_of_the_arms_give(tmp_path: P
         "value_per_list(cap=p90): a list counts at most 36, percentile 90 of the 40 values other "
         "than 0 of all variants; 4 are larger"
     )
-    told = run("compare", log, "-m", metric, *options, *shares, "--format", "json")
-    result = json.loads(told.stdout)
+    done = run("compare", log, "-m", metric, *options, *shares, "--format", "json")
+    result = json.loads(done.stdout)
     assert result["caps"] == [
         {
             "metric": metric,

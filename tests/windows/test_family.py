@@ -299,10 +299,10 @@ def _content(views: FamilyView) -> Content:
 
 def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
     """The content of an accumulator for each slice, with labels folded as in the view."""
-    kept = [value.retained for value in views.label_caps.values]
+    retained = [value.retained for value in views.label_caps.values]
     apart: defaultdict[tuple[str, ...], list[Logged]] = defaultdict(list)
     for time, (variant, country) in log:
-        pairs = zip((country, variant), kept, strict=True)
+        pairs = zip((country, variant), retained, strict=True)
         apart[tuple(v if v in kept_values else "__other__" for v, kept_values in pairs)].append(
             (time, (variant, country))
         )
@@ -369,8 +369,10 @@ def test_the_oldest_days_of_a_slice_are_summed_as_an_accumulator_does() -> None:
     total = fed(log, spec, 10)
     copy = total.family.copied()
     assert copy.users is not None
-    kept = sum(len(table.cells) for table in copy.users.days.values())
-    assert kept == MOST_DAYS + len({time // DAY for time, (variant, _) in log if variant == "b"})
+    retained = sum(len(table.cells) for table in copy.users.days.values())
+    assert retained == MOST_DAYS + len(
+        {time // DAY for time, (variant, _) in log if variant == "b"}
+    )
     for logs_apart in ([total], [fed(log[::2], spec, 10), fed(log[1::2], spec, 10)]):
         views = views_of(logs_apart)
         assert _content(views) == _expected(log, views)
