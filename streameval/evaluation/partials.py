@@ -62,6 +62,8 @@ from streameval.statistics.user_key import UserHashKey, saved_key
 
 _SPLIT_BY: Final = "split by short text, integers or booleans"
 _RENAME: Final = "rename the columns of the tables to those of streameval.Columns."
+_LONGEST_SPAN: Final = 2**62
+"""Microseconds: more than any event time has."""
 _LONGEST_STATE: Final = 1 << 30
 """Most bytes of the state of a row: more than a table of all items and users takes."""
 
@@ -147,10 +149,14 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     @property
     def spans(self) -> Spans | None:
         """The spans; None for all time."""
-        if isinstance(self.every, str):
-            with damage_as_error("partial"):
-                return parse_spans(self.every, self.time_zone)
-        return None if self.every is None else Spans(self.every)
+        every = self.every
+        if every is None:
+            return None
+        with damage_as_error("partial"):
+            spans = parse_spans(every, self.time_zone) if isinstance(every, str) else Spans(every)
+        if not 0 < spans.length <= _LONGEST_SPAN:
+            raise damaged("partial", f"every={self.every!r}")
+        return spans
 
     def settings(self) -> list[Any]:
         """All but version, counts and CRC."""
@@ -437,6 +443,8 @@ def _with_states(rows: PartialRows) -> Iterator[tuple[Partial, _State]]:
         if len(row.labels) != len(state.by):
             problem = f"labels={row.labels!r} for by={state.by!r}"
             raise damaged("partial", problem)
+        if not _is_start(row.start, state.spans):
+            raise damaged("partial", f"start={row.start!r} for every={state.every!r}")
         yield row, state
 
 
@@ -488,6 +496,13 @@ def _state(data: object) -> _State:
         raise damaged("partial", "its CRC-32 differs")
     decoded: _State = state
     return decoded
+
+
+def _is_start(start: int | None, every: Spans | None) -> bool:
+    """True if a span begins at a time; lists without a time have None."""
+    if start is None or every is None:
+        return start is None
+    return abs(start) <= _LONGEST_SPAN and every.starts(np.array([start])).tolist() == [start]
 
 
 def _sort_key(cell: Cell) -> tuple[bool, int, tuple[str, ...]]:

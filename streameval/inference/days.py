@@ -100,6 +100,25 @@ class Calendar:
         """
         return self.begin(day + 1)
 
+    def ended(self, time: int) -> int:
+        """The last day that is over at a time: no time from it on has that date or an earlier one.
+
+        Example:
+            >>> newfoundland, midnight = Calendar("America/St_Johns"), 1_162_089_000_000_000
+            >>> newfoundland.text(midnight), newfoundland.text(midnight + 60_000_000)
+            ('2006-10-29T00:00:00-02:30', '2006-10-28T23:01:00-03:30')
+            >>> [date_of(newfoundland.ended(midnight + by)).day for by in (0, 3_660_000_000)]
+            [27, 28]
+        """
+        days = [self.day(time)]
+        if self._zone is not None:
+            # A change to an earlier date comes within its size after midnight.
+            last = time + _FARTHEST
+            for block in range(time // _BLOCK, last // _BLOCK + 1):
+                starts = self._block(block).starts.tolist()
+                days += [self.day(start) for start in starts if time < start <= last]
+        return min(days) - 1
+
     def text(self, time: int) -> str:
         """A time in RFC 3339, with the zone's offset at that time."""
         moment = EPOCH + timedelta(microseconds=time)

@@ -40,7 +40,7 @@ def test_a_report_has_the_sections_of_the_configured_analyses(tmp_path: Path) ->
     captions = re.findall(r"<caption[^>]*>([^<]*)<", html)
     gaps = [f"Gap of ctr by country, variant={variant}" for variant in "ab"]
     tables = [text for text in captions if text.startswith(("Gap", "Watched"))]
-    assert tables == ["Watched series", *gaps]
+    assert tables == ["Watched series until the end of 29 Jan in UTC", *gaps]
 
 
 def test_an_analysis_that_does_not_fit_the_options_is_left_out(tmp_path: Path) -> None:

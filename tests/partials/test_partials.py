@@ -354,15 +354,24 @@ def test_rows_with_different_settings_are_refused() -> None:
     with pytest.raises(StateVersionError, match="99"):
         merged([newer])
     # Without a checksum, as anybody can write them.
-    inputs, spans = ([*state[:at], wrong, *state[at + 1 : -1]] for at, wrong in ((9, 3), (3, "1x")))
+    inputs, spans, negative, long = (
+        [*state[:at], wrong, *state[at + 1 : -1]]
+        for at, wrong in ((9, 3), (3, "1x"), (3, -5), (3, 2**63))
+    )
     for damaged in (
         b"",
         b"\x00",
         row.state[:-3],
-        *map(msgspec.msgpack.encode, ([*state[:-1], b"x"], inputs)),
+        *map(msgspec.msgpack.encode, ([*state[:-1], b"x"], inputs, spans, negative, long)),
     ):
         with pytest.raises(DamagedStateError):
             merged([row._replace(state=damaged)])
+    (hour,) = partials([table(events(20)).slice(0, 1)], "mrr", every="1h")
+    for start in (None, hour.start):
+        assert merged([hour._replace(start=start)])
+    for moved, start in ((hour, (hour.start or 0) + 1), (hour, 2**63), (row, 0)):
+        with pytest.raises(DamagedStateError, match=f"start={start}"):
+            merged([moved._replace(start=start)])
     with pytest.raises(DamagedStateError):
         backfill([row._replace(state=msgspec.msgpack.encode(spans))], [])
 

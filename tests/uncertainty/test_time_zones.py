@@ -80,6 +80,11 @@ def test_days_are_the_dates_of_zoneinfo(name: str, day: date, hours: float) -> N
     assert times[calendar.days(times) != expected][:3].tolist() == []
     firsts = [time for time, entry in zip(times.tolist(), dates, strict=True) if entry >= day]
     assert min(firsts) == begin
+    # The earliest date that is still to come; of the last minutes it is not known.
+    of_minutes = expected[minutes.size : 2 * minutes.size]
+    to_come = np.minimum.accumulate(of_minutes[::-1])[::-1][20 * 60 : -26 * 60 : 3]
+    ended = [calendar.ended(time) for time in minutes[20 * 60 : -26 * 60 : 3].tolist()]
+    assert ended == (to_come - 1).tolist()
     assert [calendar.day(time) for time in (begin, begin - 1)] == [
         number_of_day(date_at(time, zone)) for time in (begin, begin - 1)
     ]

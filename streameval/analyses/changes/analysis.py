@@ -22,6 +22,7 @@ from streameval.analyses.changes.words import (
     day_text,
     sentence,
     series_name,
+    until_text,
     with_sentences,
 )
 from streameval.engine.analysis import Analysis, Gauge
@@ -116,7 +117,7 @@ def section(report: ChangesReport) -> str:
     return render(
         "analyses/changes/section.html",
         reported=[(sentence(change), _drawing(change)) for change in reported],
-        table=changes_table(changes, "Watched series"),
+        table=changes_table(changes, f"Watched series {until_text(report)}".rstrip()),
         promise=changes_promise(report),
     )
 

@@ -31,8 +31,8 @@ from streameval.analyses.changes.statistics import judge_changes, look, replay_d
 from streameval.analyses.changes.words import (
     changes_promise,
     changes_table,
-    day_text,
     sentence,
+    until_text,
     with_sentences,
 )
 from streameval.catalogue import parse
@@ -193,6 +193,7 @@ def changes(
         lambda: _parts(reports),
         lambda: {
             "settings": msgspec.to_builtins(latest.settings),
+            "time_zone": latest.time_zone,
             "changes": list(map(_record, rows)),
         },
         lambda: map(_flat_record, rows),
@@ -355,9 +356,7 @@ def _parts(reports: Sequence[ChangesReport]) -> Iterator[str | TextTable[Change]
             if before.get(key) != change.verdict:
                 rows.append(change)
             before[key] = change.verdict
-    until = latest.changes[0].until
-    day = "" if until is None else day_text(until)
-    yield changes_table(rows, f"{'verdict changes ' * dated}until the end of {day}", dated=dated)
+    yield changes_table(rows, f"{'verdict changes ' * dated}{until_text(latest)}", dated=dated)
     for change in latest.changes:
         if change.verdict in CHANGED or change.reason is not None or change.mix or change.past:
             yield sentence(change)

@@ -198,8 +198,8 @@ class _Source(NamedTuple):
 def closed_day(clocks: Iterable[int], lateness: int, calendar: Calendar) -> int | None:
     """The last event day that is closed, since 1970-01-01; None if no clock is known.
 
-    It ended before the slowest clock of a log by `lateness`. A log that is a day or more behind
-    the fastest is idle, and is not waited for. All in microseconds.
+    Its last instant was before the slowest clock of a log by `lateness`. A log that is a day or
+    more behind the fastest is idle, and is not waited for. All in microseconds.
 
     Example:
         >>> day, utc = 86_400_000_000, Calendar()
@@ -213,7 +213,7 @@ def closed_day(clocks: Iterable[int], lateness: int, calendar: Calendar) -> int 
     if newest is None:
         return None
     slowest = min(clock for clock in times if newest - clock < DAY)
-    return calendar.day(slowest - lateness) - 1
+    return calendar.ended(slowest - lateness)
 
 
 class _Basis(NamedTuple):

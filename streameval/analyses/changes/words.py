@@ -134,6 +134,20 @@ def day_text(day: date) -> str:
     return f"{day.day} {day:%b}"
 
 
+def until_text(report: ChangesReport) -> str:
+    """The last day that is judged, with its time zone; empty before the first look.
+
+    Example:
+        >>> until_text(ChangesReport(until=date(2026, 3, 3), time_zone="Asia/Tokyo"))
+        'until the end of 3 Mar in Asia/Tokyo'
+        >>> until_text(ChangesReport(until=date(2026, 3, 3)))
+        'until the end of 3 Mar in UTC'
+    """
+    if report.until is None:
+        return ""
+    return f"until the end of {day_text(report.until)} in {report.time_zone or 'UTC'}"
+
+
 def sentence(change: Change) -> str:
     """Describe a change in a sentence or two.
 
