@@ -552,11 +552,11 @@ class Accumulator:
 
     def _set_up(self, settings: _Settings) -> None:
         self._settings = settings
-        self.metrics, self.context, self._plan, self._ids, self.intervals, _ = settings
+        self.metrics, self.context, self._plan, _, self.intervals, _ = settings
         self._method = None
         if self.intervals is not None:
             self._method = reading_intervals.interval_method(self.intervals)
         self.lock = forkable_lock()
 
     def _empty_table(self) -> Table:
-        return Table(self._plan, self.context, ids=self._ids)
+        return Table(self._plan, self.context, ids=self._settings.ids)

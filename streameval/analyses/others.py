@@ -73,13 +73,13 @@ class _Guarded(NamedTuple):
 
     def __call__(self, *arguments: Any) -> Any:
         try:
-            result = self.function(*arguments)
-            if self.name in _ITERATED:
-                result = list(result)
+            result: Any = self.function(*arguments)
             if self.name == "reader" and result is not None:
                 result = _GuardedReader(self._replace(name="read", function=result.read))
             elif self.name in {"need", "needs"}:
                 result = [self._need(need) for need in result]
+            elif self.name in _ITERATED:
+                result = list(result)
         except MemoryError:
             raise
         except Exception as error:  # a function of another package may raise anything

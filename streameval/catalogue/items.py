@@ -13,7 +13,7 @@ import numpy as np
 
 from streameval.events import Id, ItemGroup
 from streameval.events.errors import InvalidEventError, MetricError
-from streameval.events.ids import ids_of_input, is_number
+from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
 
 Amounts: TypeAlias = Mapping[Id, float] | Mapping[str, float] | Mapping[int, float]
@@ -52,6 +52,7 @@ class Popularity:
     ) -> None:
         if not isinstance(counts, Mapping):
             raise MetricError(f"popularity: {counts!r:.80} is not a mapping; give item -> users")
+        self.ids: IdKind | None
         self.ids, items = ids_of_input("popularity", counts)
         for item, count in counts.items():
             _check_amount(f"popularity of item {item!r}", count)
@@ -150,6 +151,7 @@ class Similarity:
         if not isinstance(id_list, Iterable) or isinstance(id_list, (str, bytes)):
             raise MetricError(f"similarity: ids={ids!r:.80}; give the id of each row")
         self._pairs: Mapping[tuple[Id, Id], float] | None = None
+        self.ids: IdKind | None
         self.ids, items = ids_of_input("similarity", ids)
         self._rows = {item: row for row, item in enumerate(items)}
         self._cosine = vectors is not None
@@ -248,6 +250,7 @@ class Attribute:
         if not isinstance(values, Mapping):
             raise MetricError(f"attributes: {values!r:.80} is not a mapping; give item -> values")
         self.version = check_version("attributes", version)
+        self.ids: IdKind | None
         self.ids, items = ids_of_input("attributes", values)
         labels = (_labels(item, item_values) for item, item_values in values.items())
         self._items = dict(zip(items, labels, strict=True))

@@ -58,7 +58,7 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
         voters = voters_of(self.indices, keys, self.batch.users)
         return self if voters is None else msgspec.structs.replace(self, voters=voters)
 
-    def with_others(self, others: Decoded, at: Sequence[int]) -> Decoded:
+    def with_others(self, others: Self, at: Sequence[int]) -> Self:
         """These records together with others of the batch, which another decoder decoded.
 
         `at`: the index of each of the others, ascending.

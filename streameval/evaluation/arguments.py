@@ -127,16 +127,16 @@ class InputError(UsageError):
     """The input cannot be evaluated as it is; the message names settings that help."""
 
     def __init__(self, text: str, /, **values: Setting | str) -> None:
-        self.message = Note(text, **values)
-        super().__init__(str(self.message))
+        self.note = Note(text, **values)
+        super().__init__(str(self.note))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), **self.message.values), (self.message.text,)
+        return partial(type(self), **self.note.values), (self.note.text,)
 
 
 def for_command(text: object) -> str:
     """A message, or an error, as the command line says it."""
-    note = text.message if isinstance(text, InputError) else text
+    note = text.note if isinstance(text, InputError) else text
     return note.for_command() if isinstance(note, Note) else str(text)
 
 

@@ -335,7 +335,9 @@ def _times(values: TableColumn, unit: TimeUnit | None) -> Any:
     if types.is_large_string(array.type):
         absent = arrow("compute").if_else(absent, absent, arrow("compute").equal(array, ""))
     rows = np.flatnonzero(~absent.fill_null(fill_value=True).to_numpy(zero_copy_only=False))
-    present = values._replace(values=array.take(rows), where=lambda row: values.where(rows[row]))
+    present = values._replace(
+        values=array.take(rows), where=lambda row: values.where(int(rows[row]))
+    )
     times = np.zeros(len(array), np.int64)
     times[rows] = time_column(present, unit or "iso8601")
     return arrow().array(times, mask=np.isin(np.arange(times.size), rows, invert=True))

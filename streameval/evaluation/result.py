@@ -245,7 +245,8 @@ def _count_parts(
         with map_parts(work, source.parts, sizes, processes) as results:
             for dumped, size, outcomes, used in results:
                 counts.merge(dumped)
-                source.outcomes = add_outcomes(source.outcomes, outcomes)
+                if isinstance(source, JoinSource):
+                    source.outcomes = add_outcomes(source.outcomes, outcomes)
                 source.used |= used
                 read += size
                 update(read, counts.tally.consumed)
@@ -254,7 +255,7 @@ def _count_parts(
 
 def _dump_parts(
     source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
-) -> tuple[Any, int, Sequence[OutcomeCounts], set[Named]]:
+) -> tuple[Any, int, Sequence[Any], set[Named]]:
     counts, before = empty(), source.outcomes
     size = max(counts.count_parts(source, parts), default=0)
     return counts.dump(), size, add_outcomes(source.outcomes, before, -1), source.used

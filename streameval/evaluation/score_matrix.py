@@ -89,9 +89,8 @@ def scored_columns(
             tie = _tie_keys(ties, part.shape, start, interactions, item_gains)
             part = part if _is_sparse(part) else np.asarray(as_numpy("scores", part))
         if ties is None and items > 1 and not _is_sparse(part):
-            is_tensor = hasattr(part, "topk")
-            ends = (part.amax(1), part.amin(1)) if is_tensor else (part.max(1), part.min(1))
-            equal = np.asarray(as_numpy("scores", ends[0] == ends[1]))
+            largest, smallest = _extremes(part)
+            equal = np.asarray(as_numpy("scores", largest == smallest))
             undecided += int(np.count_nonzero(equal & (interactions.lengths > 0)))
         excluded = None if left_out is None else left_out.rows(start, stop)
         indices, values = _best(part, excluded, items if depth is None else min(depth, items), tie)
@@ -116,6 +115,13 @@ def scored_columns(
     if left_out is not None and not left_out.values.size:
         notes.append(Note(NOTHING_TO_EXCLUDE))
     return columns, notes
+
+
+def _extremes(part: Any) -> tuple[Any, Any]:
+    """The largest and the smallest score of each user, of an array or a tensor."""
+    if hasattr(part, "topk"):
+        return part.amax(1), part.amin(1)
+    return part.max(1), part.min(1)
 
 
 def _tie_keys(

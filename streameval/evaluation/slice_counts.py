@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -78,7 +78,8 @@ class _Cells:
         labels: Iterable[Labels] = repeat(())
         if columns and lists.dimensions is not None:
             labels = labels_at(lists.dimensions, columns)
-        keys: Iterator[Any] = zip(labels, starts or repeat(None, len(lists.batch)), strict=False)
+        pairs = zip(labels, starts or repeat(None, len(lists.batch)), strict=False)
+        keys = cast("Iterator[Cell]", pairs)  # A tuple equals a cell, and costs less.
         return np.array([*map(self.numbers.__getitem__, keys)], np.int64)
 
     def resolve(self) -> None:

@@ -379,6 +379,11 @@ def _are_lists(value: Any) -> bool:
     return hasattr(value, "dtype") or hasattr(value, "__arrow_c_stream__") or ragged
 
 
+def _as_list(values: Any) -> list[Any]:
+    """The items of a user; those of an array as numbers of Python."""
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
 def _mapping(value: Any) -> Mapping[Any, Any] | None:
     """A mapping of users, also of ranx' Run and Qrels; None for anything else."""
     if isinstance(value, Mapping):
@@ -444,7 +449,7 @@ def _of_mapping(role: Role, value: Mapping[Any, Any]) -> Frame:
             )
         if isinstance(of_user, set | frozenset) and role != "truth":
             raise UsageError(f"{role}: user {user!r} has a set, which has no order; give a list.")
-        entries = of_user.tolist() if hasattr(of_user, "tolist") else list(of_user)
+        entries = _as_list(of_user)
         if isinstance(of_user, Mapping):
             numbers += of_user.values()
         elif entries and all(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -28,6 +28,8 @@ from streameval.join.attribution import (
     counts_type,
     is_unnamed,
 )
+
+_GAIN: Final[Any] = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)]
 
 
 class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
@@ -183,13 +185,12 @@ class InteractionDecoder:
     def _kinds(self, event: EventFields) -> list[tuple[Any, ...]]:
         name = short_text(MAX_ID_BYTES) | INTEGER
         identity = short_text(MAX_ID_BYTES, 1) | INTEGER
-        gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None
         kinds: list[tuple[Any, ...]] = [
             ("key", identity),
             ("item", name if event.ids == "string" else INTEGER),
             ("time", TIME_TYPES[self._unit]),
             ("event_id", identity),
-            ("gain", gain, None),
+            ("gain", _GAIN | None, None),
             ("type", short_text(MAX_LABEL_BYTES) | None, None),
         ]
         return [kind for kind in kinds if kind[0] in self._paths]

@@ -410,7 +410,7 @@ class OpenTable(Generic[R]):
         ordered = np.array(rows, dtype=np.int64)[order]
         numbers, indices = ordered >> _INDEX_BITS, ordered & _LARGEST_INDEX
         edges: IntArray = np.flatnonzero(np.diff(numbers)) + 1
-        parts = [
+        parts: list[R] = [
             self.buckets[int(numbers[start])].rows.take(part)
             for start, part in zip([0, *edges.tolist()], np.split(indices, edges), strict=True)
         ]

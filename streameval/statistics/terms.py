@@ -56,7 +56,7 @@ def lists_with_users(lists: Relation, cells: IntArray) -> tuple[IntArray, IntArr
 
 
 def restore_sums(
-    statistic: Statistic,
+    self: Statistic,
     saved: Sequence[Sequence[Ext]],
     cells: IntArray,
     codes: IntArray,
@@ -66,7 +66,7 @@ def restore_sums(
     """`Statistic.restore` of sums, which may be saved of other metrics.
 
     Args:
-        statistic: sums by user or user group; its options have `metrics`, the texts of them.
+        self: sums by user or user group; its options have `metrics`, the texts of them.
         saved: the relations.
         cells: the new number of each saved cell.
         codes: of items; sums have none.
@@ -76,13 +76,13 @@ def restore_sums(
     Raises:
         ValueError: the relations are not valid.
     """
-    options: Any = statistic.options
-    other = type(statistic)(replace(options, metrics=tuple(metrics)), statistic.items)
+    options: Any = self.options
+    other = type(self)(replace(options, metrics=tuple(metrics)), self.items)
     loaded = {
         name: relation.restore(columns, cells, codes)
         for (name, relation), columns in zip([*other.relations.items()], saved, strict=True)
     }
-    columns, keys = loaded["sums"].columns, statistic.shapes["sums"].keys
+    columns, keys = loaded["sums"].columns, self.shapes["sums"].keys
     index = {metric: at for at, metric in enumerate(metrics) if metric not in without}
     none = np.zeros_like(columns[0])
     counts = [
@@ -90,16 +90,16 @@ def restore_sums(
         for half in (0, 1)
         for metric in options.metrics
     ]
-    add_sums(statistic.relations["sums"], columns[:keys], counts)
+    add_sums(self.relations["sums"], columns[:keys], counts)
     if "exact" in loaded:
         at = {metric: number for number, metric in enumerate(options.metrics)}
         goals = [at.get(metric, -1) if metric in index else -1 for metric in metrics]
         columns = loaded.pop("exact").columns
         column = np.array([*goals, -1])[columns[keys]]
         rows = [each[column >= 0] for each in (*columns[:keys], column, *columns[keys + 1 :])]
-        statistic.relations["exact"].add(rows[: keys + 2], rows[keys + 2 :])
+        self.relations["exact"].add(rows[: keys + 2], rows[keys + 2 :])
     del loaded["sums"]
-    statistic.relations |= loaded
+    self.relations |= loaded
 
 
 def slot_totals(

@@ -61,7 +61,9 @@ class UserTotals(NamedTuple):
         group = self.hashes & (groups - 1)
         totals = sums(group, np.rint(values / UNIT).astype(np.int64), groups)
         counts = sums(group, np.ones_like(group), groups)
-        return GroupSums(np.zeros(1, np.int64), np.array([totals * UNIT]), counts[None, :])
+        return GroupSums(
+            np.zeros(1, np.int64), np.array([totals.astype(np.float64) * UNIT]), counts[None, :]
+        )
 
 
 class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -394,12 +394,11 @@ def by_cell(values: Sequence[GroupSums]) -> GroupSums:
     """
     rows = [sums.days * len(values) + index for index, sums in enumerate(values)]
     cells: IntArray = np.concatenate(rows)
+    numerators: FloatArray = np.concatenate([sums.numerators for sums in values])
+    counts: list[Any] = [sums.denominators for sums in values]
+    denominators = np.concatenate(counts)
     order = np.argsort(cells)
-    return GroupSums(
-        cells[order],
-        np.concatenate([sums.numerators for sums in values])[order],
-        np.concatenate([sums.denominators for sums in values])[order],
-    )
+    return GroupSums(cells[order], numerators[order], denominators[order])
 
 
 class _Tested(NamedTuple):
