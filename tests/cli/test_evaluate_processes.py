@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from streameval.evaluation.processes import LostProcessError, map_parts
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.evaluation.sources import expand_paths, inputs_of
-from streameval.events.errors import InvalidEventError, SourceError
+from streameval.events.errors import StreamevalError
 from streameval.statistics.intervals import Intervals
 from tests.cli.program import (
     command,
@@ -129,11 +130,28 @@ def test_an_error_names_the_file_and_the_row(tmp_path: Path) -> None:
         assert "bad.ndjson.gz: its gzip data is truncated; wait until" in done.stderr
 
 
-def test_errors_travel_between_processes_with_their_data() -> None:
-    error = pickle.loads(pickle.dumps(SourceError("a.pq", "row 7: no id", "correct it")))
-    assert (error.where, str(error)) == ("a.pq", "a.pq: row 7: no id; correct it.")
-    event = pickle.loads(pickle.dumps(InvalidEventError("wrong_type", "no list")))
-    assert (event.reason, event.detail) == ("wrong_type", "no list")
+def _kinds_of_errors(kind: type[StreamevalError]) -> Iterator[type[StreamevalError]]:
+    if kind.__module__.startswith("streameval."):
+        yield kind
+        for narrower in kind.__subclasses__():
+            yield from _kinds_of_errors(narrower)
+
+
+def test_every_error_travels_between_processes_with_its_data() -> None:
+    def content(error: StreamevalError) -> object:
+        return type(error), str(error), {name: str(value) for name, value in vars(error).items()}
+
+    for kind in {*_kinds_of_errors(StreamevalError)}:
+        texts, fields = list[str](), dict[str, Any]()
+        for name, parameter in signature(kind).parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                fields[name] = [name]
+            elif parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+                texts.append(name)
+        error = kind(*texts, **fields)
+        assert content(pickle.loads(pickle.dumps(error))) == content(error)
+        assert fields.items() <= vars(error).items()
+        assert texts[0] in str(error)
 
 
 def test_a_folder_means_the_files_in_it(tmp_path: Path) -> None:
