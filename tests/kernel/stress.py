@@ -23,7 +23,7 @@ from tests.kernel.load import load_kernel
 TEXTS = ("a", "b", "c", "dd", "ü", "物", "\ud800", "x" * 300, "0", "1", "-1", "", "-2", "2")
 INTEGERS = (2, 3, 4, 5, -2, -3, 2**61 + 1, 2**62, -(2**70), 10**40, 0, 1, -1, -100)
 GAINS = (0, 1, 2.5, -1, 2**60, 1e300, 2.0**1000, 2**1000, 2**1000 + 1, 10**400, 1e308, float("nan"))
-_USUAL, _HALF, _ODD = 9, 0.5, 0.02
+_USUAL, _HALF, _SKIPPED_SHARE = 9, 0.5, 0.02
 _SOUND = True
 
 
@@ -49,7 +49,7 @@ _STRANGE: tuple[Any, ...] = (None, True, 1.5, b"a", ["a"], Unlike(), Text("a"), 
 
 
 def _id(draw: random.Random, kind: str) -> Any:
-    if draw.random() < _ODD:
+    if draw.random() < _SKIPPED_SHARE:
         return draw.choice(_STRANGE)
     ids: tuple[Any, ...] = TEXTS if kind == "text" else INTEGERS
     # Mostly plain ones; and no two equal ones are the same object.
@@ -75,9 +75,11 @@ def _collection(draw: random.Random, ids: list[Any]) -> Any:
 def row(draw: random.Random, kind: str) -> tuple[Any, Any]:
     """A list and its interactions; one in a few is odd."""
     shown = _ids(draw, kind)
-    items = draw.choice((list, list, tuple))(shown) if draw.random() > _ODD else iter(shown)
+    items = (
+        draw.choice((list, list, tuple))(shown) if draw.random() > _SKIPPED_SHARE else iter(shown)
+    )
     interactions = _ids(draw, kind) + draw.sample(shown, draw.randint(0, min(4, len(shown))))
-    return items, _collection(draw, interactions) if draw.random() > _ODD else None
+    return items, _collection(draw, interactions) if draw.random() > _SKIPPED_SHARE else None
 
 
 def check(kernel: Any, rows: list[tuple[Any, Any]], *options: Any) -> None:
@@ -101,7 +103,7 @@ def check_ranked(
     for (items, interactions), given in zip(rows, ranks, strict=True):
         fits = type(items) in (list, tuple) and twin.are_ranks(given, items)
         sound = draw.random() < _HALF
-        fits = fits and not twin.is_odd(items, interactions, kind, sound=sound)
+        fits = fits and not twin.is_skipped(items, interactions, kind, sound=sound)
         if block.add(items, interactions, given, sound) != fits:
             raise AssertionError(items, interactions, given)
         if fits:
@@ -166,7 +168,7 @@ def record(draw: random.Random) -> bytes:
     text = draw.random() < _HALF
 
     def item() -> str:
-        if text and draw.random() < 1 - _ODD:
+        if text and draw.random() < 1 - _SKIPPED_SHARE:
             return json.dumps(draw.choice(_WORDS[: _USUAL if draw.random() < 0.9 else None]))
         return draw.choice(_NUMBERS[: 4 if draw.random() < 0.9 else None])
 
@@ -182,7 +184,7 @@ def record(draw: random.Random) -> bytes:
         interactions = f"{{{','.join(pairs)}}}"
     fields = {"shown": listed(), "acts": interactions, "at": draw.choice(_TIMES), "id": item()}
     fields |= {key: name() for key in ("user", "é", "label") if draw.random() < 0.8}
-    fields |= {"gains": "[1]"} if draw.random() < _ODD else {}
+    fields |= {"gains": "[1]"} if draw.random() < _SKIPPED_SHARE else {}
     fields |= {f"other {at}": draw.choice(_OTHERS) for at in range(draw.choice((0, 0, 1, 3)))}
     pairs = [f'"{key}"{draw.choice(_BLANKS)}:{value}' for key, value in fields.items()]
     draw.shuffle(pairs)

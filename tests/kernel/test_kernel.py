@@ -75,12 +75,21 @@ def _columns(columns: tuple[bytes, ...]) -> list[list[float]]:
 def test_the_columns_are_what_the_description_says(kernel: ModuleType) -> None:
     lists = [["a", "b", "a"], ("c",), ["", "x"]]
     interactions = [["a", "a"], {"c": 2, "d": 0.5}, ["x"]]
-    odd, interacted, given, length, owner, place, item, gain, graded, gains = _columns(
-        kernel.match(lists, interactions, "text", 10, _EVERY, _CHECKED)
-    )
-    assert (odd, graded) == ([2], [1])
-    assert (interacted, given, length) == ([1, 2, 0], [2, 2, 0], [3, 1, 0])
-    assert (owner, place, item) == ([0, 0, 1], [0, 2, 0], [0, 0, 0])
+    (
+        skipped,
+        interacted,
+        interaction_count,
+        length,
+        list_index,
+        rank_index,
+        item,
+        gain,
+        graded,
+        gains,
+    ) = _columns(kernel.match(lists, interactions, "text", 10, _EVERY, _CHECKED))
+    assert (skipped, graded) == ([2], [1])
+    assert (interacted, interaction_count, length) == ([1, 2, 0], [2, 2, 0], [3, 1, 0])
+    assert (list_index, rank_index, item) == ([0, 0, 1], [0, 2, 0], [0, 0, 0])
     assert (gain, gains) == ([1.0, 1.0, 2.0], [2.0, 0.5])
 
 

@@ -26,22 +26,33 @@ def match(
     sound: bool,  # noqa: FBT001  likewise
 ) -> tuple[bytes, ...]:
     columns: list[list[Any]] = [[] for _ in range(10)]
-    odd, interacted, given, length, owner, place, item, gain, graded, gains = columns
+    (
+        skipped,
+        interacted,
+        interaction_count,
+        length,
+        list_index,
+        rank_index,
+        item,
+        gain,
+        graded,
+        gains,
+    ) = columns
     for row, (items, acts) in enumerate(zip(lists, interactions, strict=True)):
-        if is_odd(items, acts, kind, sound=sound):
-            odd.append(row)
-            items, acts = [], []  # noqa: PLW2901  an odd row looks like this one
-        wanted = dict(acts) if type(acts) is dict else dict.fromkeys(acts, 1.0)
-        interacted.append(len(wanted))
-        given.append(len(acts))
+        if is_skipped(items, acts, kind, sound=sound):
+            skipped.append(row)
+            items, acts = [], []  # noqa: PLW2901  a skipped row looks like this one
+        gain_of = dict(acts) if type(acts) is dict else dict.fromkeys(acts, 1.0)
+        interacted.append(len(gain_of))
+        interaction_count.append(len(acts))
         length.append(min(len(items), depth))
         numbers: dict[Any, int] = {}
-        for at, shown in enumerate(items[:depth]):
-            if shown in wanted and (every or shown not in numbers):
-                owner.append(row)
-                place.append(at)
-                item.append(numbers.setdefault(shown, len(numbers)))
-                gain.append(float(wanted[shown]))
+        for at, candidate in enumerate(items[:depth]):
+            if candidate in gain_of and (every or candidate not in numbers):
+                list_index.append(row)
+                rank_index.append(at)
+                item.append(numbers.setdefault(candidate, len(numbers)))
+                gain.append(float(gain_of[candidate]))
         if type(acts) is dict and acts:
             graded.append(row)
             gains.extend(map(float, acts.values()))
@@ -58,14 +69,24 @@ def rows(
     ranks: Sequence[Any] | None,
     *options: Any,
 ) -> list[bytes]:
-    """What `Block.rows` gives of a block with these rows, of which none is odd."""
+    """The result of `Block.rows` for a block with these rows, all of which are matched."""
     made = []
     for row, pair in enumerate(zip(lists, interactions, strict=True)):
         columns = match([pair[0]], [pair[1]], *options)
-        _, interacted, given, length, _, place, item, gain, _, gains = columns
-        counts = array("q", [len(place) // 8, len(gains) // 8]).tobytes()
+        _, interacted, interaction_count, length, _, rank_index, item, gain, _, gains = columns
+        counts = array("q", [len(rank_index) // 8, len(gains) // 8]).tobytes()
         explicit = array("q", [] if ranks is None else ranks[row]).tobytes()
-        parts = (interacted, given, length, counts, place, item, gain, gains, explicit)
+        parts = (
+            interacted,
+            interaction_count,
+            length,
+            counts,
+            rank_index,
+            item,
+            gain,
+            gains,
+            explicit,
+        )
         made.append(b"".join(parts))
     return made
 
@@ -76,7 +97,7 @@ def are_ranks(ranks: Any, items: Any) -> bool:
     return all(type(rank) is int and 1 <= rank < 2**31 for rank in ranks)
 
 
-def is_odd(items: Any, acts: Any, kind: str, *, sound: bool) -> bool:
+def is_skipped(items: Any, acts: Any, kind: str, *, sound: bool) -> bool:
     if type(items) not in (list, tuple) or type(acts) not in (list, tuple, set, frozenset, dict):
         return True
     if any(type(shown) is not TYPES[kind] for shown in [*items, *acts]):
