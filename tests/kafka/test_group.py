@@ -171,7 +171,7 @@ def test_a_fatal_error_during_a_rebalance_is_noticed(
     consumed = ConfluentConsumer._consume
 
     def fenced(self: ConfluentConsumer, *_: object) -> list[Any]:
-        monkeypatch.setattr(ConfluentConsumer, "_consumed", consumed)
+        monkeypatch.setattr(ConfluentConsumer, "_consume", consumed)
         partitions = [confluent_kafka.TopicPartition(topic, n) for n in FOUR]
         self._give_up("lost", self._client, partitions)
         cause = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
@@ -179,7 +179,7 @@ def test_a_fatal_error_during_a_rebalance_is_noticed(
 
     with reading(mine) as a:
         until(lambda: a.told.values == FOUR, a)
-        monkeypatch.setattr(ConfluentConsumer, "_consumed", fenced)
+        monkeypatch.setattr(ConfluentConsumer, "_consume", fenced)
         until(lambda: a.told.happened[1:] == [("lost", (0, 1, 2, 3))], a)
         fill(broker, topic, {0: [b"more"]})
         # It has the name itself: a heartbeat of before it joined anew was refused.
@@ -384,7 +384,7 @@ def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
             answers.append(a.source.commit({partition: 0}))
             # A process that is killed now must find it: nothing is left to be answered.
             assert a.source._member is not None
-            answers.append(getattr(a.source._member._consumer, "_unanswered", None) or None)
+            answers.append(getattr(a.source._member._consumer, "_sent", None) or None)
             return RecordingOwner.assigned(a.told, given)
 
         monkeypatch.setattr(a.told, "assigned", starts_over)
