@@ -395,6 +395,23 @@ def test_a_late_answer_shows_the_evidence_it_is_about_and_the_next_commit_follow
     assert (member.shown, member.commits) == (8, [{P: 0}, {P: 5}, {P: 8}])
 
 
+@pytest.mark.parametrize("trouble", ["the group refused the commit", CommitAnswer.PENDING])
+def test_a_commit_that_waits_is_forgotten_with_its_partition(trouble: str | CommitAnswer) -> None:
+    """Its next owner commits it; asked of us, the group would refuse those of all others, too."""
+    member = owner()
+    member.checkpointer.assigned([assignment(partition=OTHER)])
+    member.checkpoint()
+    for log in (P, OTHER):
+        member.checkpointer.apply(batch(0, 5, log))
+    member.trouble = trouble
+    member.checkpoint()
+    member.checkpointer.lost([P])
+    member.trouble = None
+    member.checkpoint()
+    assert member.commits[1:] == [{OTHER: 5}]
+    assert member.checkpointer.durable == {OTHER: 5}
+
+
 def test_a_process_that_has_counted_nothing_since_its_last_round_ends_without_another() -> None:
     store = Recorded()
     member = owner(store)
