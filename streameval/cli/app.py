@@ -132,8 +132,8 @@ app = typer.Typer(
 )
 
 
-def _version(is_given: bool) -> None:  # noqa: FBT001  typer passes it by position
-    if is_given:
+def _version(is_requested: bool) -> None:  # noqa: FBT001  typer passes it by position
+    if is_requested:
         from importlib.metadata import version  # noqa: PLC0415  slow, and rarely needed
 
         from streameval.statistics.kernel import KERNEL  # noqa: PLC0415  only to name it

@@ -203,5 +203,7 @@ STATISTICS: Mapping[str, StatisticText] = {
         "how often each value of an event occurred",
         "exact to 65,536 distinct values (1.5 MB), then bins of 0.1 MB; the mean stays exact",
     ),
-    **{name: StatisticText(each.what, each.memory) for name, each in BY_CELL.items()},
+    **{
+        name: StatisticText(statistic.what, statistic.memory) for name, statistic in BY_CELL.items()
+    },
 }

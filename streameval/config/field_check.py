@@ -107,7 +107,7 @@ class _StreamSample:
             if values and entry.value not in values:
                 text = f"{entry.key}: none of {among} has {entry.label} = {entry.value!r}."
                 hint = "" if are_hidden() else suggestion(entry.value, values)
-                text += f"{hint} Their values are {_counted(values)}."
+                text += f"{hint} Their values are {_counts_text(values)}."
                 yield Unmatched(entry.key, text, entry.label, entry.value)
 
     def has(self, name: Unmatched) -> bool:
@@ -133,7 +133,7 @@ class _StreamSample:
         """The number of records that have a field, and an example or its values."""
         if field.label is not None:
             values = {v: n for v, n in self.values[field.label].items() if v != MISSING_LABEL}
-            text = _counted(values)
+            text = _counts_text(values)
         else:
             examples = [self.examples[field.key]] if field.key in self.examples else []
             text = ", ".join(f"for example {_example(example)}" for example in examples)
@@ -374,7 +374,7 @@ def _is_json_text(value: object) -> bool:
         return False
 
 
-def _counted(values: dict[str, int]) -> str:
+def _counts_text(values: dict[str, int]) -> str:
     """The most frequent values of a label, with the number of records.
 
     Example:

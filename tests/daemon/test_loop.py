@@ -331,7 +331,9 @@ def test_advice_about_each_value_of_a_label_is_logged_once_although_it_comes_bac
     assert told == ["variant=v2", "variant=v1"]
 
 
-def _kept(path: Path, manual_time: ManualTime, script: Script) -> tuple[Assembly, Loop]:
+def _started_with_store(
+    path: Path, manual_time: ManualTime, script: Script
+) -> tuple[Assembly, Loop]:
     config = msgspec.structs.replace(CONFIG, state=StateOptions(path=str(path)))
     parts = assemble(config, {}, manual_time.clock, script)
     return parts, loop_of(parts, manual_time)
@@ -342,9 +344,9 @@ def test_a_long_restore_is_progress_and_a_stalled_one_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
 ) -> None:
     manual_time = ManualTime()
-    _, first = _kept(tmp_path, manual_time, Script(manual_time, [[HIT], [MISS]]))
+    _, first = _started_with_store(tmp_path, manual_time, Script(manual_time, [[HIT], [MISS]]))
     first.run(Countdown(2))
-    _, loop = _kept(tmp_path, manual_time, Script(manual_time, [[HIT], [MISS]]))
+    _, loop = _started_with_store(tmp_path, manual_time, Script(manual_time, [[HIT], [MISS]]))
     read, seen = Disk.read, list[bool]()
 
     def slow(disk: Disk, path: Path, start: int, size: int) -> bytes:
@@ -363,7 +365,7 @@ def test_catching_up_is_progress_and_an_endless_batch_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
 ) -> None:
     manual_time = ManualTime()
-    parts, loop = _kept(tmp_path, manual_time, Backlog(manual_time, [[HIT]] * 5))
+    parts, loop = _started_with_store(tmp_path, manual_time, Backlog(manual_time, [[HIT]] * 5))
     apply, seen = parts.ingest.apply, list[bool]()
 
     def slow(*batches: RecordBatch) -> None:

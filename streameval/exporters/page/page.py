@@ -111,7 +111,7 @@ def _values(
         "selection": selection if part is None else part.selection,
         "totals": () if snapshot is None else _totals(snapshot),
         "tables": () if snapshot is None else _pipeline_tables(snapshot),
-        **(_alone(part) if part is not None and selection.view else {}),
+        **(_single_metric(part) if part is not None and selection.view else {}),
     }
 
 
@@ -190,7 +190,7 @@ def _when(seconds: float, now: float) -> str:
     return f"{span(age)} ago" if age < DAY_SECONDS else moment(seconds)
 
 
-def _alone(part: Excerpt) -> dict[str, Any]:
+def _single_metric(part: Excerpt) -> dict[str, Any]:
     """Variables of the view of one metric."""
     text = part.selection.view
     metric = next((metric for metric in part.rows if metric.text == text), None)
