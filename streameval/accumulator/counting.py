@@ -130,9 +130,9 @@ class CountedBatch:
         part, key = self.part(), self.context.user_key
         if key is None or part.users is None:
             return part
-        known = {row: user for row, user in enumerate(part.users) if user is not None}
+        user_of = {row: user for row, user in enumerate(part.users) if user is not None}
         pseudonyms: list[Any] = [None] * len(part)
-        for row, name in zip(known, key.pseudonyms([*known.values()]), strict=True):
+        for row, name in zip(user_of, key.pseudonyms([*user_of.values()]), strict=True):
             pseudonyms[row] = name
         return msgspec.structs.replace(part, users=pseudonyms)
 

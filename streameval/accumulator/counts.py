@@ -180,14 +180,14 @@ class Counts:
         return Counts(table, self._in_table, checks, self.lists_before, self.resets)
 
     def read(
-        self, metric: str | Metric, known: Sequence[Metric], method: IntervalMethod | None
+        self, metric: str | Metric, named: Sequence[Metric], method: IntervalMethod | None
     ) -> Reading:
-        """A reading; without an interval, of a mean that follows the events if one is kept.
+        """A reading; without an interval, of a mean that follows the events if there is one.
 
-        No mean is kept while it is used, so that an interrupt leaves none half-way; a signal
+        `_means` is None while a mean is used, so that an interrupt leaves none half-way; a signal
         handler that counts meanwhile changes the state that it must have.
 
-        `known`: the metrics of the accumulator.
+        `named`: the metrics of the accumulator.
         """
         text = metric if method is None and isinstance(metric, str) else None
         means = self._means
@@ -198,7 +198,7 @@ class Counts:
                 self._means = means
                 if followed is not None and means.state == (self.changes, self._in_table):
                     return followed
-        parsed = metric_of(metric, known)
+        parsed = metric_of(metric, named)
         (reading,) = readings.readings_of(parsed, self.flush(), CELL, method)
         if text is not None:
             state = self.changes, self._in_table

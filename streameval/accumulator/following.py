@@ -199,13 +199,15 @@ class _Outcomes:
         self, rows: Sequence[bytes], search: Search, *, is_ranked: bool
     ) -> tuple[list[_Outcome], Mapping[int, Collection[_HitsRow]]]:
         """Count events in the form of `Block.rows`: their outcomes, and the rows changed."""
-        known, outcomes = self._known[is_ranked], []
+        outcome_of, outcomes = self._known[is_ranked], []
         for row in rows:
-            outcome = known.get(row)
+            outcome = outcome_of.get(row)
             if outcome is None:
-                if len(known) * len(row) >= _MOST_BYTES:
-                    known.clear()
-                outcome = known[row] = self._outcome(_Outcome(row, search, is_ranked=is_ranked))
+                if len(outcome_of) * len(row) >= _MOST_BYTES:
+                    outcome_of.clear()
+                outcome = outcome_of[row] = self._outcome(
+                    _Outcome(row, search, is_ranked=is_ranked)
+                )
             self.lists += 1
             self.having[outcome.kind] += 1
             self.graded += outcome.graded
