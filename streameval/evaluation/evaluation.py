@@ -42,8 +42,7 @@ from streameval.events.errors import (
     SuspiciousEventsWarning,
     UsageError,
 )
-from streameval.events.problems import refuse_unknown
-from streameval.events.spelling import nearest
+from streameval.events.spelling import nearest, refuse_unknown
 from streameval.exporters.view import figure
 from streameval.inference.text_table import TextColumn, TextTable
 from streameval.join.attribution import OUTCOMES

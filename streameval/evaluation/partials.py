@@ -51,8 +51,8 @@ from streameval.events.errors import (
     SuspiciousEventsWarning,
 )
 from streameval.events.ids import IdKind
-from streameval.events.problems import refuse_unknown
 from streameval.events.saved_states import damage_as_error, damaged, unknown_version, unlike
+from streameval.events.spelling import refuse_unknown
 from streameval.events.times import outside_error, outside_range
 from streameval.sources.partial_files import PartialFile, partial_files
 from streameval.sources.remote import is_remote, object_reader

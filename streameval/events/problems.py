@@ -15,7 +15,7 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import FieldInfo
 
-from streameval.events.errors import ConfigError, UsageError
+from streameval.events.errors import ConfigError
 from streameval.events.ids import is_number
 from streameval.events.spelling import nearest, suggestion
 
@@ -235,25 +235,6 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     else:
         return f"found {_json(value)}: {error}."
     return f"found {_json(value)}; {remedy}."
-
-
-def refuse_unknown(
-    arguments: Iterable[str],
-    allowed: Iterable[str],
-    remedies: Mapping[str, str] = types.MappingProxyType({}),
-) -> None:
-    """Refuse keyword arguments that a function does not have, where Python takes any.
-
-    `remedies`: sentences for some of them, instead of the names of those that there are.
-
-    Raises:
-        UsageError: an argument is not allowed.
-    """
-    choices = sorted(allowed)
-    for name in arguments:
-        if name not in choices:
-            among = f"known: {', '.join(choices)}.{suggestion(name, choices)}"
-            raise UsageError(f"{name}= is not an argument; {remedies.get(name, among)}")
 
 
 def percentage_hint(value: object) -> str:

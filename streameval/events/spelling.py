@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from streameval.events.errors import UsageError
 
 
 def nearest(text: str, candidates: Iterable[str], similarity: float = 0.6) -> list[str]:
@@ -27,3 +30,22 @@ def unknown_name_problem(name: str, among: Sequence[str], kind: str) -> str | No
         return None
     choices = ", ".join(map(repr, among)) or "none yet"
     return f"not among {kind} ({choices}).{suggestion(name, among)}"
+
+
+def refuse_unknown(
+    arguments: Iterable[str],
+    allowed: Iterable[str],
+    remedies: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Refuse keyword arguments that a function does not have, where Python takes any.
+
+    `remedies`: sentences for some of them, instead of the names of those that there are.
+
+    Raises:
+        UsageError: an argument is not allowed.
+    """
+    choices = sorted(allowed)
+    for name in arguments:
+        if name not in choices:
+            among = f"known: {', '.join(choices)}.{suggestion(name, choices)}"
+            raise UsageError(f"{name}= is not an argument; {remedies.get(name, among)}")
