@@ -21,7 +21,13 @@ from streameval.accumulator.inputs import (
 from streameval.accumulator.kinds.spec import StatisticSpec
 from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.events.ids import IdKind
-from streameval.events.saved_states import damage_as_error, damaged, unknown_version, unlike
+from streameval.events.saved_states import (
+    LOADED,
+    damage_as_error,
+    damaged,
+    unknown_version,
+    unlike,
+)
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
@@ -115,8 +121,13 @@ def restore_content(
         if differing and not empty_unlike:
             zones = [of.get(TIME_ZONE, "UTC") for of in (inputs, entry.inputs)]
             if zones[0] != zones[1]:
-                raise unlike(f"time zone of {name}", zones[0], zones[1], UnlikeInputsError)
-            raise unlike(f"inputs of {name}", inputs, entry.inputs, UnlikeInputsError)
+                what = f"time zone of {name}"
+                raise unlike(what, zones[0], zones[1], UnlikeInputsError, LOADED)
+            named = [
+                {f"input of {text}": identity for text, identity in of.items()}
+                for of in (inputs, entry.inputs)
+            ]
+            raise unlike(f"inputs of {name}", named[0], named[1], UnlikeInputsError, LOADED)
         missing |= spec.missing(entry.inputs, differing)
         if name not in differing:
             texts = [text for text in entry.inputs if text != TIME_ZONE]
@@ -152,9 +163,9 @@ def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: 
         raise damaged("accumulator", f"{state!r:.80} is not a state_dict")
     if state.get("version") != STATE_VERSION:
         raise unknown_version("accumulator", state.get("version"), STATE_VERSION)
-    check_same_inputs(inputs, state.get("inputs"))
+    check_same_inputs(inputs, state.get("inputs"), LOADED)
     if state.get("statistics") != statistics:
-        raise unlike("statistics", statistics, state.get("statistics"))
+        raise unlike("statistics", statistics, state.get("statistics"), sides=LOADED)
     with damage_as_error(_WHAT):
         content = b64decode(state["content"], validate=True)
     if state.get("crc") != crc32(content):

@@ -11,7 +11,7 @@ from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
-from streameval.events.saved_states import unlike
+from streameval.events.saved_states import MERGED, unlike
 
 InputIdentities: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
@@ -24,17 +24,17 @@ class UnlikeInputsError(UnlikeStateError):
     """A state was counted with other popularity, similarity or attributes of items."""
 
 
-def check_same_zone(own: str | None, other: str | None) -> None:
+def check_same_zone(own: str | None, other: str | None, sides: tuple[str, str] = MERGED) -> None:
     """Refuse counts by the days of another time zone; None is UTC.
 
     Raises:
         UnlikeStateError: the zones differ.
     """
     if own != other:
-        raise unlike("time zones of days", own or "UTC", other or "UTC")
+        raise unlike("time zones of days", own or "UTC", other or "UTC", sides=sides)
 
 
-def check_same_inputs(own: Mapping[str, Any], other: Any) -> None:
+def check_same_inputs(own: Mapping[str, Any], other: Any, sides: tuple[str, str] = MERGED) -> None:
     """Refuse to merge states whose inputs, or time zones of days, differ.
 
     Raises:
@@ -43,8 +43,8 @@ def check_same_inputs(own: Mapping[str, Any], other: Any) -> None:
     if own == other:
         return
     if isinstance(other, Mapping):
-        check_same_zone(own.get(TIME_ZONE), other.get(TIME_ZONE))
-    raise unlike("inputs", own, other)
+        check_same_zone(own.get(TIME_ZONE), other.get(TIME_ZONE), sides)
+    raise unlike("inputs", own, other, sides=sides)
 
 
 def one_kind(of: str, kind: IdKind | None, other: IdKind | None) -> IdKind | None:

@@ -158,9 +158,13 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
             raise damaged("partial", f"every={self.every!r}")
         return spans
 
-    def settings(self) -> list[Any]:
-        """All but version, counts and CRC."""
-        return [*msgspec.structs.asdict(self).values()][1:-2]
+    def settings(self) -> dict[str, Any]:
+        """All but version, counts and CRC, by name."""
+        named = msgspec.structs.asdict(self)
+        inputs = named.pop("inputs")
+        for name in ("version", "content", "crc"):
+            del named[name]
+        return named | {f"inputs.{name}": value for name, value in inputs.items()}
 
 
 def partials(
@@ -368,7 +372,7 @@ def merged(rows: PartialRows, **inputs: Unpack[ItemInputs]) -> dict[Cell, Accumu
                 with damage_as_error("partial"):
                     inputs[USER_KEY] = saved_key(state.inputs[USER_KEY])
             empty = Accumulator(*state.metrics, **options, **inputs, time_zone=state.time_zone)
-            check_same_inputs(empty.context.identity, state.inputs)
+            check_same_inputs(empty.context.identity, state.inputs, ("this call", "the row"))
         part = empty.copy()
         part.adopt(state.content)
         cell = Cell(row.labels, row.start)
@@ -430,7 +434,7 @@ def labels_of(rows: Sequence[Partial]) -> tuple[str, ...]:
 
 def _with_states(rows: PartialRows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
-    first: list[Any] = []
+    first: dict[str, Any] = {}
     time_zone = None
     for row in _parse_rows(rows):
         state = _state(row.state)
@@ -439,7 +443,7 @@ def _with_states(rows: PartialRows) -> Iterator[tuple[Partial, _State]]:
             check_same_zone(time_zone, state.time_zone)
         first, time_zone = first or settings, state.time_zone
         if settings != first:
-            raise unlike("partials", first, settings)
+            raise unlike("partials", first, settings, sides=("the first row", "another"))
         if len(row.labels) != len(state.by):
             problem = f"labels={row.labels!r} for by={state.by!r}"
             raise damaged("partial", problem)

@@ -15,19 +15,31 @@ from streameval.events.errors import (
     UnlikeStateError,
 )
 
+LOADED: Final = ("this program", "the saved state")
+"""The sides of a state that is loaded; see `unlike`."""
+MERGED: Final = ("the first", "the second")
+
 
 def unlike(
-    what: str, left: object, right: object, kind: type[UnlikeStateError] = UnlikeStateError
+    what: str,
+    left: object,
+    right: object,
+    kind: type[UnlikeStateError] = UnlikeStateError,
+    sides: tuple[str, str] = MERGED,
 ) -> UnlikeStateError:
     """The error for states that differ in a setting, or in the entries of a mapping or list.
 
+    `sides`: what has `left` and `right`, in words.
+
     Example:
-        >>> str(unlike("settings", {"k": 5, "depth": 9}, {"k": 10, "depth": 9}))[:50]
-        'different settings: here k = 5; there k = 10. Only'
+        >>> left, right = {"k": 5, "depth": 9, "at": None}, {"k": 10, "depth": 9, "at": "UTC"}
+        >>> str(unlike("settings", left, right, sides=LOADED)).partition(".")[0]
+        'different settings: this program has k = 5, no at; the saved state has k = 10, at = UTC'
     """
+    of_left, of_right = _only_in(left, right), _only_in(right, left)
     return kind(
-        f"different {what}: here {_only_in(left, right)}; there {_only_in(right, left)}. Only "
-        "states made with the same settings can be merged or loaded.",
+        f"different {what}: {sides[0]} has {of_left}; {sides[1]} has {of_right}. Only states made "
+        "with the same settings can be merged or loaded.",
         what=what,
         left=left,
         right=right,
@@ -36,7 +48,12 @@ def unlike(
 
 def _only_in(first: object, other: object) -> str:
     if isinstance(first, Mapping) and isinstance(other, Mapping):
-        extras = [f"{name} = {first[name]}" for name in first if first[name] != other.get(name)]
+        first, other = dict(first), dict(other)
+        extras = [
+            f"no {name}" if first.get(name) is None else f"{name} = {first[name]}"
+            for name in first | other
+            if first.get(name) != other.get(name)
+        ]
     elif isinstance(first, list | tuple) and isinstance(other, list | tuple):
         extras = [str(entry) for entry in first if entry not in other]
     else:

@@ -19,7 +19,7 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import BEFORE_ALL, Clock, Int64, Ticks
 from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
-from streameval.events.saved_states import unlike
+from streameval.events.saved_states import LOADED, unlike
 from streameval.join.attribution import FOREVER, Rules
 from streameval.join.interactions import InteractionColumns
 
@@ -366,7 +366,8 @@ class Logs:
         logs = msgspec.convert(saved, list[tuple[Partition, Int64, Any, bool, bool]])
         saved_logs = [log for log, *_ in logs]
         if saved_logs != self.partitions:
-            raise unlike("logs", list(map(str, self.partitions)), list(map(str, saved_logs)))
+            own, others = (list(map(str, logs)) for logs in (self.partitions, saved_logs))
+            raise unlike("logs", own, others, sides=LOADED)
         for number, (_, position, clock, idle, ended) in enumerate(logs):
             time = self._clock()
             time.restore(clock)
