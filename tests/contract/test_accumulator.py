@@ -119,17 +119,17 @@ def test_different_accumulators_do_not_merge_and_both_are_named(
 def test_differences_are_described_in_words() -> None:
     with pytest.raises(UnlikeStateError) as error:
         Accumulator("mrr@5", "ndcg@3").merge(Accumulator("mrr@6", "distinct_items@6"))
-    here = "here depth 5, hits(depth=5), values of ndcg@3 with gains"
-    there = "there depth 6, exposures(cutoff=6), hits(depth=6)"
-    assert f"different statistics: {here}; {there}." in str(error.value)
-    with pytest.raises(UnlikeStateError, match=r".*has catalog = 5; .*has catalog = 6") as error:
+    first = "the first has depth 5, hits(depth=5), values of ndcg@3 with gains"
+    second = "the second has depth 6, exposures(cutoff=6), hits(depth=6)"
+    assert f"different statistics: {first}; {second}." in str(error.value)
+    with pytest.raises(UnlikeStateError, match=r"has catalog = 5; .*has catalog = 6") as error:
         Accumulator("mrr", catalog=5).merge(Accumulator("mrr", catalog=6))
     assert "popularity" not in str(error.value)
 
 
 def test_an_invalid_accumulator_or_state_is_refused() -> None:
     accumulator = Accumulator("mrr")
-    with pytest.raises(UnlikeStateError, match=r".*has 'Accumulator'; .*has 'dict'"):
+    with pytest.raises(UnlikeStateError, match=r"has 'Accumulator'; .*has 'dict'"):
         accumulator.merge(accumulator.state_dict())  # type: ignore[arg-type]  # the mistake
     for state in (None, "{}", [1]):
         with pytest.raises(DamagedStateError, match="is not a state_dict"):
