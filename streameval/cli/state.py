@@ -284,7 +284,7 @@ def _checkpoint_text(
 
 
 def _rebuilt_to(saved: Mapping[str, Any]) -> str:
-    """Up to where the state is rebuilt before counters begin; "" where they have begun."""
+    """Offsets to which the state is rebuilt before counters begin; "" where they have begun."""
     return ", ".join(f"{log} {offset:,}" for log, offset in sorted(saved["counted"].items()))
 
 

@@ -43,10 +43,10 @@ def columns(lists: int, k: int, *, least: int = 1, most: int = 10, seed: int = 1
     recommended = draw.permuted((first + 7919 * np.arange(k)) % catalog, axis=1)
     lengths = draw.integers(least, most + 1, lists)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    owner = np.repeat(np.arange(lists), lengths)
-    hits = recommended[owner, draw.integers(0, k, owner.size)]
-    others = draw.integers(0, catalog, owner.size)
-    interactions = np.where(draw.random(owner.size) < 0.35, hits, others)
+    list_index = np.repeat(np.arange(lists), lengths)
+    hits = recommended[list_index, draw.integers(0, k, list_index.size)]
+    others = draw.integers(0, catalog, list_index.size)
+    interactions = np.where(draw.random(list_index.size) < 0.35, hits, others)
     return Columns(recommendations=recommended, interactions=(interactions, offsets))
 
 

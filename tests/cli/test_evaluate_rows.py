@@ -165,10 +165,10 @@ def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     both = written(tmp_path, "".join(lines), "".join(judged), "")
     names = ("recip_rank", "map", "Rprec", "bpref", "P_5", "P_10", "num_rel_ret")
     ours = results_of(*both, *metric_options(f"trec:{name}" for name in names))
-    theirs = pytrec_eval.RelevanceEvaluator(
+    peer = pytrec_eval.RelevanceEvaluator(
         qrels, {"recip_rank", "map", "Rprec", "bpref", "P", "num_rel_ret"}
     ).evaluate(ranking)
     for name, (read, _) in zip(names, ours.values(), strict=True):
-        values = [measures[name] for measures in theirs.values()]
+        values = [measures[name] for measures in peer.values()]
         total = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
         assert read == pytest.approx(total, rel=1e-12), name

@@ -130,8 +130,8 @@ class Pair:
 
     def compare(self, texts: Any = None) -> None:
         for text in texts or self.texts:
-            mine, theirs = (repr(each.read(text)) for each in (self.live, self.other))
-            assert mine == theirs
+            left, right = (repr(each.read(text)) for each in (self.live, self.other))
+            assert left == right
 
     def disturb(self, draw: random.Random) -> None:
         """Something else than a single event, or something that reads the whole table."""

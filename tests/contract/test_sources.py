@@ -276,8 +276,8 @@ def test_every_record_comes_once_in_order_and_up_to_the_ends(content: Content) -
         assert source.status.problem is None
     assert _records(batches) == content.records
     for partition in content.records:
-        mine = [batch for batch in batches if batch.partition == partition]
-        seen = [[*batch.offsets, batch.next_offset] for batch in mine]
+        assigned = [batch for batch in batches if batch.partition == partition]
+        seen = [[*batch.offsets, batch.next_offset] for batch in assigned]
         assert all(list(offsets) == sorted(set(offsets)) for offsets in seen)
         assert all(after[0] >= before[-1] for before, after in itertools.pairwise(seen))
 

@@ -207,8 +207,8 @@ class Simulation:
                     self._lost.add(name)
                     if replica.is_dead and self.group.has_member(name):
                         self.group.crash(name)
-                elif held := self.group.held_by(name):
-                    self._fence(replica, held)
+                elif partitions := self.group.held_by(name):
+                    self._fence(replica, partitions)
         for replica in self.running:
             if self._random.random() < 0.2 and self.group.has_lost(replica.name):
                 self.group.tell(replica.name)
@@ -240,8 +240,8 @@ class Simulation:
 
     def _held_by(self, replica: Replica) -> list[Partition]:
         """The partitions that belong to a daemon, as the group knows."""
-        held = self.group.held_by(replica.name)
-        return [partition for partition, logs in self.partitions.items() if logs[0] in held]
+        partitions = self.group.held_by(replica.name)
+        return [partition for partition, logs in self.partitions.items() if logs[0] in partitions]
 
     # Records.
 
@@ -302,13 +302,13 @@ class Simulation:
         replica.frozen_until = self.scheduler.now + self._random.choice([0.5, 3.0, 10.0])
 
     def move(self, replica: Replica) -> None:
-        if held := self._held_by(replica):
-            self._move(self._random.choice(held))
+        if partitions := self._held_by(replica):
+            self._move(self._random.choice(partitions))
 
     def fence(self, replica: Replica) -> None:
         """Give a partition away; its holder is told later."""
-        if held := self._held_by(replica):
-            self._fence(replica, self.partitions[self._random.choice(held)])
+        if partitions := self._held_by(replica):
+            self._fence(replica, self.partitions[self._random.choice(partitions)])
 
     def refuse_commits(self, replica: Replica) -> None:
         times, landed = self._random.randint(1, 3), self._random.random() < 0.5

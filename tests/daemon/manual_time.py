@@ -62,8 +62,8 @@ class Script:
 
     def open(self, owner: PartitionOwner) -> None:
         end = sum(map(len, self._batches))
-        mine = Assignment(partition=PARTITION, identity="script", begin=0, end=end, start=0)
-        self._offset = owner.assigned([mine])[PARTITION]
+        assignment = Assignment(partition=PARTITION, identity="script", begin=0, end=end, start=0)
+        self._offset = owner.assigned([assignment])[PARTITION]
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         self.manual_time.advance(seconds)

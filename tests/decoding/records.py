@@ -163,8 +163,8 @@ def alike(left: Batch, right: Batch) -> bool:
 
 def assert_alike(one: Matches, other: Matches) -> None:
     """Check that two searches found the same."""
-    for name, mine, theirs in zip(Matches._fields, one, other, strict=True):
-        assert np.array_equal(np.asarray(mine), np.asarray(theirs)), name
+    for name, left, right in zip(Matches._fields, one, other, strict=True):
+        assert np.array_equal(np.asarray(left), np.asarray(right)), name
 
 
 Row = tuple[int, Event]

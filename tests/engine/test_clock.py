@@ -106,7 +106,7 @@ def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
             elif counted[row] and starts[row] > clocks[row]:
                 waiting.setdefault(int(starts[row]), []).append(row)
         now = clocks[part.stop - 1]
-        waiting = {pane: held for pane, held in waiting.items() if pane > now}
+        waiting = {pane: count for pane, count in waiting.items() if pane > now}
         saved, later = later.state(), UnconfirmedPanes()
         later.restore(saved)
     expected = slow_clock.refuted(starts.tolist(), clocks, counted, size, voters)

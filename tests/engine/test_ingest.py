@@ -41,9 +41,9 @@ def test_every_partition_has_its_own_state_position_and_time() -> None:
     of.apply(batch([record(ts=5)] * 2, number=0))
     of.apply(batch([record(ts=3, variant="b")] * 3, number=1, start=100))
     of.apply(batch([record(ts=4)], number=0, start=2))
-    held = {name.number: part for name, part in of.partitions.items()}
-    assert {number: part.position for number, part in held.items()} == {0: 3, 1: 103}
-    assert {number: part.clock for number, part in held.items()} == {
+    content = {name.number: part for name, part in of.partitions.items()}
+    assert {number: part.position for number, part in content.items()} == {0: 3, 1: 103}
+    assert {number: part.clock for number, part in content.items()} == {
         0: 5_000_000,
         1: 3_000_000,
     }
@@ -188,10 +188,10 @@ def test_a_new_statistic_says_since_when_it_is_kept() -> None:
 def test_a_state_without_its_meta_is_damaged() -> None:
     of = ingest()
     of.apply(batch([record()]))
-    held = parts(of)
-    del held[META]
+    content = parts(of)
+    del content[META]
     with pytest.raises(DamagedStateError, match=META):
-        ingest().restore(PARTITION, {PARTITION: 1}, held)
+        ingest().restore(PARTITION, {PARTITION: 1}, content)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_a_state_without_its_meta_is_damaged() -> None:
 def test_a_state_with_any_wrong_field_is_damaged(wrong: dict[str, object]) -> None:
     of = ingest()
     of.apply(batch([record()]))
-    held = parts(of)
-    held[META] = msgspec.msgpack.encode({**msgspec.msgpack.decode(held[META]), **wrong})
+    content = parts(of)
+    content[META] = msgspec.msgpack.encode({**msgspec.msgpack.decode(content[META]), **wrong})
     with pytest.raises(DamagedStateError):
-        ingest().restore(PARTITION, {PARTITION: 1}, held)
+        ingest().restore(PARTITION, {PARTITION: 1}, content)
 
 
 def test_a_dropped_partition_is_in_no_view() -> None:

@@ -45,8 +45,8 @@ FOUR = {number: [b"%d" % number] * 3 for number in range(4)}
 @on_each_client_at_night
 def test_range_assignment_keeps_equal_partition_numbers_together(broker: Broker) -> None:
     left, right = filled(broker, FOUR), filled(broker, FOUR)
-    mine = options(broker, left, right, group=left)
-    with reading(mine) as a, reading(mine) as b:
+    settings = options(broker, left, right, group=left)
+    with reading(settings) as a, reading(settings) as b:
         until(lambda: len(a.numbers) == len(b.numbers) == 4, a, b)
         for member in (a, b):
             numbers = {topic: set[int]() for topic in (left, right)}
@@ -91,8 +91,8 @@ def test_a_member_that_receives_two_rebalances_at_once_joins_the_next(
     topic = filled(broker, FOUR)
     # This client joins in a thread of its own, and tells what happened when it is polled.
     with read_by("confluent"):
-        mine = options(broker, topic, group=topic, heartbeat_interval_ms=100)
-    with reading(mine) as a, reading(mine) as b:
+        settings = options(broker, topic, group=topic, heartbeat_interval_ms=100)
+    with reading(settings) as a, reading(settings) as b:
         step_until(broker, topic, "Stable", a)
         step_until(broker, topic, "PreparingRebalance", b)
         assert a.told.happened == []
@@ -115,10 +115,10 @@ def state(broker: Broker, group: str) -> str:
 @on_each_client_at_night
 def test_a_second_process_with_the_same_name_fences_the_first(broker: Broker) -> None:
     topic = filled(broker, FOUR)
-    mine = options(broker, topic, group=topic, member="same")
-    with reading(mine) as a:
+    settings = options(broker, topic, group=topic, member="same")
+    with reading(settings) as a:
         until(lambda: a.told.values == FOUR, a)
-        with reading(mine) as b:
+        with reading(settings) as b:
             until(lambda: b.told.values == FOUR, b)
             # The heartbeat of one client may be refused before, which is fatal for all it does.
             answer = str(a.source.commit(a.told.positions))
@@ -133,10 +133,10 @@ def test_a_second_process_with_the_same_name_fences_a_busy_first(
     broker: Broker, client: str
 ) -> None:
     topic = filled(broker, FOUR)
-    mine = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=100)
-    with reading(mine) as a:
+    settings = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=100)
+    with reading(settings) as a:
         until(lambda: a.told.values == FOUR, a)
-        with reading(mine) as b:
+        with reading(settings) as b:
             until(lambda: b.told.values == FOUR, b)
             if client == "confluent":
                 time.sleep(1.0)  # its heartbeats have a thread of their own, and are refused
@@ -148,10 +148,10 @@ def test_a_fenced_member_continues_after_the_other_has_left(broker: Broker) -> N
     topic = filled(broker, FOUR)
     # A refused heartbeat is final for this client, whoever has the name by then.
     with read_by("confluent"):
-        mine = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=100)
-    with reading(mine) as a:
+        settings = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=100)
+    with reading(settings) as a:
         until(lambda: a.told.values == FOUR, a)
-        with reading(mine) as b:
+        with reading(settings) as b:
             until(lambda: b.told.values == FOUR, b)
             time.sleep(1.0)
         with admin_of(broker) as admin:
@@ -167,7 +167,7 @@ def test_a_fatal_error_during_a_rebalance_is_noticed(
 ) -> None:
     topic = filled(broker, FOUR)
     with read_by("confluent"):
-        mine = options(broker, topic, group=topic, member="same")
+        settings = options(broker, topic, group=topic, member="same")
     consumed = ConfluentConsumer._consume
 
     def fenced(self: ConfluentConsumer, *_: object) -> list[Any]:
@@ -177,7 +177,7 @@ def test_a_fatal_error_during_a_rebalance_is_noticed(
         cause = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
         return [Message(error=KafkaError(KafkaError._FATAL, f"Fatal error: {cause}"))]
 
-    with reading(mine) as a:
+    with reading(settings) as a:
         until(lambda: a.told.values == FOUR, a)
         monkeypatch.setattr(ConfluentConsumer, "_consume", fenced)
         until(lambda: a.told.happened[1:] == [("lost", (0, 1, 2, 3))], a)
@@ -373,12 +373,12 @@ def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
-    mine, partition = options(broker, topic, group=topic), Partition(topic, 0)
+    settings, partition = options(broker, topic, group=topic), Partition(topic, 0)
     answers: list[object] = []
-    with reading(mine) as a:
+    with reading(settings) as a:
         until(lambda: a.told.positions.get(partition) == 60, a)
         assert a.source.commit({partition: 50}) is None
-    with reading(mine) as a:
+    with reading(settings) as a:
 
         def starts_over(given: Sequence[Assignment]) -> Mapping[Partition, int]:
             answers.append(a.source.commit({partition: 0}))
@@ -390,7 +390,7 @@ def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
         monkeypatch.setattr(a.told, "assigned", starts_over)
         until(lambda: a.told.positions.get(partition) == 60, a)
         assert a.told.seen[partition].committed == 50
-    with reading(mine) as a:
+    with reading(settings) as a:
         until(lambda: partition in a.told.seen, a)
         assert a.told.seen[partition].committed == 0
     assert answers == [None, None]

@@ -70,8 +70,8 @@ def test_reading_without_a_group_takes_no_partitions_and_commits_nothing(
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: RECORDS})
-    mine = options(broker, topic, group=topic)
-    with opened(mine) as first, opened(mine) as second:
+    settings = options(broker, topic, group=topic)
+    with opened(settings) as first, opened(settings) as second:
         assert by_partition(drained(first, 50)) == by_partition(drained(second, 50))
         with admin_of(broker) as admin:
             groups = [group["group_id"] for group in admin.list_groups()]

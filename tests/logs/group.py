@@ -196,11 +196,11 @@ class Group:
         """Per topic, its partitions in as many runs as there are members, the first the longest."""
         shares: dict[str, list[Partition]] = {name: [] for name in names}
         for topic in self.topics:
-            mine = [partition for partition in self.partitions if partition.topic == topic]
+            assigned = [partition for partition in self.partitions if partition.topic == topic]
             for number, name in enumerate(names):
-                least, more = divmod(len(mine), len(names))
+                least, more = divmod(len(assigned), len(names))
                 start = number * least + min(number, more)
-                shares[name] += mine[start : start + least + (number < more)]
+                shares[name] += assigned[start : start + least + (number < more)]
         return shares
 
     def _order(self, name: str, what: Happening, partitions: Collection[Partition]) -> None:

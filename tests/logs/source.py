@@ -73,10 +73,10 @@ class LogSource:
         landed = member.failing.popleft() if member.failing else None
         if landed is False:
             return "the group refused the commit."
-        held = self._group.held_by(self._name)
-        self._group.committed.update({p: o for p, o in positions.items() if p in held})
+        partitions = self._group.held_by(self._name)
+        self._group.committed.update({p: o for p, o in positions.items() if p in partitions})
         foreign = ", ".join(
-            str(partition) for partition in sorted(positions) if partition not in held
+            str(partition) for partition in sorted(positions) if partition not in partitions
         )
         if foreign:
             return f"{foreign}: not ours to commit."
@@ -107,13 +107,13 @@ class LogSource:
         if order.what == "assigned":
             self._take(owner, order.partitions)
             return
-        mine = [place for place in order.partitions if place in self._owned]
-        for partition in mine:
+        assigned = [place for place in order.partitions if place in self._owned]
+        for partition in assigned:
             self._positions.pop(partition, None)
-        if mine:
+        if assigned:
             call = owner.revoked if order.what == "revoked" else owner.lost
-            call(mine)
-        self._owned -= set(mine)
+            call(assigned)
+        self._owned -= set(assigned)
 
     def _take(self, owner: PartitionOwner, partitions: Sequence[Partition]) -> None:
         assignments = [self._assignment(partition) for partition in partitions]

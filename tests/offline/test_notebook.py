@@ -72,13 +72,13 @@ def test_ranx_has_these_values(notebook_values: dict[str, Any]) -> None:
     qrels = {
         query: {d: int(r) for d, r in of.items()} for query, of in notebook_values["qrels"].items()
     }
-    theirs = ranx.evaluate(
+    peer = ranx.evaluate(
         ranx.Qrels(qrels), ranx.Run(notebook_values["run"]), ["ndcg@10", "map@10", "recall@10"]
     )
     ours = evaluate(
-        ranx.Run(notebook_values["run"]), ranx.Qrels(qrels), *(f"ranx:{name}" for name in theirs)
+        ranx.Run(notebook_values["run"]), ranx.Qrels(qrels), *(f"ranx:{name}" for name in peer)
     )
-    for name, value in theirs.items():
+    for name, value in peer.items():
         assert ours[f"ranx:{name}"].value == pytest.approx(value, rel=1e-12)
 
 
@@ -89,11 +89,11 @@ def test_pytrec_eval_has_these_values(notebook_values: dict[str, Any]) -> None:
         query: {d: int(r) for d, r in of.items()} for query, of in notebook_values["qrels"].items()
     }
     requested = {"map_cut_10": "trec:map_cut_10", "ndcg_cut_10": "trec:ndcg_cut_10"}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(requested)).evaluate(notebook_values["run"])
+    peer = pytrec_eval.RelevanceEvaluator(qrels, set(requested)).evaluate(notebook_values["run"])
     ours = evaluate(notebook_values["run"], qrels, *requested.values(), ties="id_desc").values()
     for name, column in zip(requested, list(ours)[1:], strict=True):
         values = dict(zip(ours["user"], ours[column], strict=True))
-        for query, of_query in theirs.items():
+        for query, of_query in peer.items():
             assert values[query] == pytest.approx(of_query[name], rel=1e-6)
 
 
@@ -114,9 +114,9 @@ def test_rectools_has_these_values(notebook_values: dict[str, Any]) -> None:
         "NDCG@10": metrics.NDCG(10),
         "Recall@10": metrics.Recall(10),
     }
-    theirs = metrics.calc_metrics(requested, reco, interactions)
+    peer = metrics.calc_metrics(requested, reco, interactions)
     ours = evaluate(
         reco, interactions, *(f"rectools:{name}" for name in requested), columns={"rank": "rank"}
     )
     for name in requested:
-        assert ours[f"rectools:{name}"].value == pytest.approx(theirs[name], rel=1e-12)
+        assert ours[f"rectools:{name}"].value == pytest.approx(peer[name], rel=1e-12)

@@ -70,8 +70,8 @@ def test_while_the_registry_is_away_only_records_that_need_it_wait(
     stage = Stage(registry, topic)
     known, new = stage.schema("known"), stage.schema("new")
     first, other = Partition(topic, 0), Partition(topic, 1)
-    mine = options_of(broker, topic, plain)
-    with closing(stage.schemas), opened(mine, schemas=stage.schemas) as source:
+    settings = options_of(broker, topic, plain)
+    with closing(stage.schemas), opened(settings, schemas=stage.schemas) as source:
         fill(broker, topic, {0: [framed(known, b"0")]})
         batches = drained(source, 2)
         registry.stop()
@@ -106,10 +106,10 @@ def test_records_that_wait_go_to_the_next_owner_of_their_partition(
     values = {number: [framed(new, b"0"), framed(new, b"1")] for number in (0, 1)}
     registry.stop()
     fill(broker, topic, values)
-    mine = options_of(broker, topic, group=topic)
-    with closing(stage.schemas), closing(other.schemas), reading(mine, stage.schemas) as a:
+    settings = options_of(broker, topic, group=topic)
+    with closing(stage.schemas), closing(other.schemas), reading(settings, stage.schemas) as a:
         until(lambda: f"{topic}[1] wait for it" in str(a.source.status.problem), a)
-        with reading(mine, other.schemas) as b:
+        with reading(settings, other.schemas) as b:
             until(lambda: len(a.numbers) == len(b.numbers) == 1, a, b)
             assert a.told.values == b.told.values == {}
             stage.now = other.now = 60.0
@@ -128,8 +128,8 @@ def test_a_partition_that_waits_has_not_stalled(
     topic = filled(broker, {0: [framed(1, b"0")]})
     stage = Stage(registry, topic)
     registry.stop()
-    mine = options_of(broker, topic, group=topic)
-    with closing(stage.schemas), reading(mine, stage.schemas, stall_seconds=0.01) as a:
+    settings = options_of(broker, topic, group=topic)
+    with closing(stage.schemas), reading(settings, stage.schemas, stall_seconds=0.01) as a:
         until(lambda: "wait for it" in str(a.source.status.problem), a)
         for _ in range(50):
             a.step(0.0)

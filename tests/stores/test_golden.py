@@ -34,9 +34,9 @@ def _sections(intervals: Intervals | None, folder: Path = golden.FOLDER) -> dict
 def _expected(variant: str) -> dict[str, float]:
     """The values by definition, computed from the events without the package."""
     events = [golden.event(number) for number in range(golden.EVENTS)]
-    mine = [row for row in events if row.variant == variant]
+    of_variant = [row for row in events if row.variant == variant]
     firsts, hits, seen, gains = [], [], set[str](), []
-    for event in mine:
+    for event in of_variant:
         shown, had = event.shown[:3], set(event.interactions)
         ranks = [rank for rank, item in enumerate(shown, 1) if item in had]
         seen |= set(shown[:2])
@@ -80,8 +80,8 @@ def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> Non
     table, cells = _read(Intervals(), variant)
     events = [golden.event(number) for number in range(golden.EVENTS)]
     expected = {day: np.zeros((2, 256)) for day in {row.ts // 86_400 for row in events}}
-    mine = [row for row in events if row.variant == variant]
-    for event in mine:
+    of_variant = [row for row in events if row.variant == variant]
+    for event in of_variant:
         group = user_hash(event.id if event.user is None else event.user) % 256
         expected[event.ts // 86_400][:, group] += event.shown[0] in event.interactions, 1
     (user_sums,) = present(groups_of(table)).of("hit_rate@1", cells)
@@ -91,10 +91,10 @@ def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> Non
     ):
         assert np.array_equal(sums, expected[day])
     (audience,) = audiences(table, cells)
-    users = {row.user for row in mine if row.user is not None}
+    users = {row.user for row in of_variant if row.user is not None}
     assert audience.hashes.tolist() == sorted(map(user_hash, users))
-    nameless = sum(row.user is None for row in mine)
-    assert (audience.lists, audience.anonymous) == (len(mine), nameless)
+    nameless = sum(row.user is None for row in of_variant)
+    assert (audience.lists, audience.anonymous) == (len(of_variant), nameless)
 
 
 @every_checkpoint
