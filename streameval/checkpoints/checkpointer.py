@@ -89,7 +89,7 @@ class Checkpointer:
         self._abandoned = False
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """Restore each partition from its newest valid checkpoint; see `Owner.assigned`.
+        """Restore each partition from its newest valid checkpoint; see `PartitionOwner.assigned`.
 
         No partition starts unless all of them can. A partition that starts empty is saved before
         this returns, so that its start is on record.

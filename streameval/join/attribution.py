@@ -33,7 +33,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         per: indices of the labels by which "user_item" attributes separately.
-        keeps_users: whether the join or metrics need users.
+        needs_users: whether the join or metrics need users.
     """
 
     key: AttributionKey
@@ -43,7 +43,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     per: tuple[int, ...]
     max_open: int
     max_bytes: int
-    keeps_users: bool
+    needs_users: bool
 
     @property
     def bucket(self) -> int:
@@ -286,7 +286,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             per=tuple(map(labels.index, self.per)),
             max_open=self.max_open,
             max_bytes=self.max_bytes,
-            keeps_users=users or self.key == "user_item",
+            needs_users=users or self.key == "user_item",
         )
 
     def fields(self, event: EventFields) -> EventFields:

@@ -42,7 +42,7 @@ def make_events(
         users=users,
         times=lists.times,
         # Ids of lists identify lists without a user.
-        event_ids=_present(requests) if rules.keeps_users else None,
+        event_ids=_present(requests) if rules.needs_users else None,
         **optional,
     )
     return Decoded(

@@ -383,7 +383,7 @@ class Joiner:
         content = part.content
         offsets = part.offsets[content.indices]
         if isinstance(content, Decoded):
-            users = self.rules.keeps_users
+            users = self.rules.needs_users
             return as_open_lists(content, self.items, part.log, offsets, users=users)
         return OpenInteractions(
             times=content.times,

@@ -599,7 +599,9 @@ class Family:
     def _copy_users(self, users: FamilyUsers) -> Callable[[], Iterator[bytes]]:
         by_user = dict(users.copied().by_user)
         shared = _shared(self.spec.table.plan)
-        of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in shared)
+        of_slices = (
+            statistic.cells.tolist() for name, statistic in by_user.items() if name not in shared
+        )
         cells = self._slices.sorted({*chain.from_iterable(of_slices)})
         for name in shared if cells else ():
             # Sums of no slice are saved with the first slice.
