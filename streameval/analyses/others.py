@@ -74,8 +74,9 @@ class _Guarded(NamedTuple):
     def __call__(self, *arguments: Any) -> Any:
         try:
             result: Any = self.function(*arguments)
-            if self.name == "reader" and result is not None:
-                result = _GuardedReader(self._replace(name="read", function=result.read))
+            if self.name == "reader":
+                if result is not None:
+                    result = _GuardedReader(self._replace(name="read", function=result.read))
             elif self.name in {"need", "needs"}:
                 result = [self._need(need) for need in result]
             elif self.name in _ITERATED:

@@ -175,7 +175,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             "catalog": ids_of_input("catalog", items)[0],
         }
         kinds |= {name: table.ids for name, table in self._tables.items() if table is not None}
-        id_kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+        id_kinds: dict[str, IdKind] = {
+            name: kind for name, kind in kinds.items() if kind is not None
+        }
         if len({*id_kinds.values()}) > 1:
             listing = ", ".join(f"{name} {kind}" for name, kind in id_kinds.items())
             problem = f"the ids of an accumulator must be all text or all integers; found {listing}"

@@ -9,7 +9,7 @@ from typing import TypeVar, dataclass_transform
 from streameval.events.previews import redact_detail
 from streameval.events.printable import printable, without_user
 
-_E = TypeVar("_E", bound="StreamevalError")
+_E = TypeVar("_E", bound=Exception)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
