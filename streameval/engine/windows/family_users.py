@@ -134,7 +134,7 @@ def add_users(table: Table, bits: int, users_at: Mapping[int, FamilyUsers]) -> N
     families = [*dict.fromkeys(users_at.values())]
     index_of = np.zeros(max(users_at, default=0) + 1, np.int64)
     index_of[[*users_at]] = [families.index(users) for users in users_at.values()]
-    days: dict[int, Table] = {}
+    like, days = table.empty(table.plan.at("day")), dict[int, Table]()
     for name, statistic in table.statistics.items():
         spec = table.plan.by_name[name]
         if spec.scopes.isdisjoint(("day", "lifetime")):
@@ -150,7 +150,7 @@ def add_users(table: Table, bits: int, users_at: Mapping[int, FamilyUsers]) -> N
         if "day" in spec.scopes:
             for day, part, lists in spec.by_day(by_family):
                 if day not in days:
-                    days[day] = table.empty(table.plan.at("day"))
+                    days[day] = like.empty()
                 days[day].set_statistics({**days[day].statistics, name: part}, lists)
             continue
         before = [users.by_user[name].version for users in families]
