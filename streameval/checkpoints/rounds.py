@@ -76,7 +76,8 @@ class RoundWriter:
         self.retained: dict[Shard, Retained] = {}
         self._needed: list[frozenset[int]] = []
         self._sizes: dict[int, int] = {}
-        self._unsure: _Encoder | None = None
+        # Of the next round: each may still land, so its number stays until one of them has.
+        self._attempts: list[_Encoder] = []
 
     def write(
         self,
@@ -102,10 +103,8 @@ class RoundWriter:
             StoreError: nothing was written, or the result is unknown.
         """
         drafted = {draft.header.shard for draft in drafts}
-        unsure, self._unsure = self._unsure, None
-        if unsure is not None and (file := files.get(unsure.number)) and file.size == unsure.size:
-            # It exists although its write seemed to fail, and others may resume from it.
-            self._note(unsure)
+        if self._attempts and self._number in files:
+            self._adopt(self._key(self._number))
         self._forget_missing(files, {*owned} - drafted)
         key = self._key(self._number)
         retained = {
@@ -113,15 +112,15 @@ class RoundWriter:
         }
         encoder = _Encoder(self.name, self._number, retained, self._storage.path_of(key))
         absorbed = self._absorb(files, owned)
-        # A number is never used twice: the file may exist although its write has failed.
-        self._number += 1
-        pieces = encoder.pieces(drafts, enough, absorbed)
-        self._unsure = encoder
-        if not self._storage.put_new(key, pieces) and not self._has_seal(key, encoder.seal):
-            self._begin()
-            problem = "another process has written a round of this name"
-            raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
-        self._unsure = None
+        try:
+            is_new = self._storage.put_new(key, encoder.pieces(drafts, enough, absorbed))
+        finally:
+            if encoder.seal:
+                self._attempts.append(encoder)
+        landed = encoder if is_new else self._adopt(key)
+        if landed is not encoder:
+            file = StoredFile(landed.size, modified=0.0, tag="")
+            return self.write(drafts, {**files, landed.number: file}, owned, dropped, enough)
         self._note(encoder)
         keep = frozenset[int]().union(*self._needed)
         superseded = [self._key(number) for number in files if number not in keep]
@@ -130,6 +129,7 @@ class RoundWriter:
 
     def _note(self, encoder: _Encoder) -> None:
         """Record a durable round; the next one refers to it."""
+        self._number, self._attempts = encoder.number + 1, []
         self.retained = encoder.retained
         self._sizes[encoder.number] = encoder.size
         needed = frozenset(
@@ -212,13 +212,26 @@ class RoundWriter:
 
         return _Absorbed(number, owned, read)
 
-    def _has_seal(self, key: str, seal: bytes) -> bool:
-        """True if this writer has written the file, and only the answer was lost."""
+    def _adopt(self, key: str) -> _Encoder:
+        """Record the attempt that has landed although its write seemed to fail.
+
+        Others may have resumed from it, so it must not be removed as if it were nobody's.
+
+        Raises:
+            StoreError: the file is that of another process, or is not there yet.
+        """
         try:
-            return self._storage.get(key).endswith(seal)
+            content = self._storage.get(key)
         except FileNotFoundError as error:
             problem = "a request that writes it is still under way"
             raise StoreError(self._storage.path_of(key), problem, _REWRITTEN) from error
+        for attempt in self._attempts:
+            if content.endswith(attempt.seal):
+                self._note(attempt)
+                return attempt
+        self._begin()
+        problem = "another process has written a round of this name"
+        raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
 
 
 class _Absorbed(NamedTuple):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from streameval.checkpoints.checkpointer import Checkpointer
-from streameval.checkpoints.format import ROUNDS, Shard
+from streameval.checkpoints.format import ROUNDS, Shard, round_of
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.storage import Disk, Folder
+from streameval.checkpoints.storage import Folder, Storage
 from streameval.checkpoints.store import Store
 from streameval.daemon.assembly import Assembly, snapshots_of
 from streameval.daemon.loop import Loop
@@ -19,7 +19,7 @@ from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.dead_letters import Identity
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.snapshot import Snapshot
-from streameval.events.errors import DeadLetterError
+from streameval.events.errors import DeadLetterError, StoreError
 from streameval.events.records import CommitAnswer, Partition, PartitionOwner, RecordBatch
 from streameval.sources.source import SourceStatus
 from tests.crashes.simulated_disk import Crash, SimulatedDisk
@@ -49,6 +49,7 @@ class Replica(Process):
         was_stale: whether it has ever got such a listing.
         was_fenced: whether the group has ever taken partitions from it.
         slow: seconds of each sync.
+        late: seconds after which a round lands whose write has failed; 0 while writes succeed.
         most: records of a batch.
         last: the last batch that it has polled.
         taken: when it last restored each partition.
@@ -60,7 +61,7 @@ class Replica(Process):
         super().__init__(name)
         self.is_stopping = self.letters_fail = self.was_stale = self.was_fenced = False
         self.refused: dict[str, int] = {}
-        self.stale = self.slow = 0.0
+        self.stale = self.slow = self.late = 0.0
         self.most = world.scheduler.random.choice([2, 5, 100])
         self.last: RecordBatch | None = None
         self.taken: dict[Partition, float] = {}
@@ -79,7 +80,7 @@ class Replica(Process):
         worker = VirtualWorker(world.scheduler, self)
         self.checkpointer = Checkpointer(
             self.ingest,
-            _Store(world.scheduler, world.disk),
+            _Store(world.scheduler, _Late(self, world)),
             settings,
             commit=self.source.commit,
             evidence=EvidenceReader(self.ingest),
@@ -226,11 +227,32 @@ class SharedDisk(SimulatedDisk):
             self._writers[target.name] = by
 
 
+class _Late(Folder):
+    """The folder, where a round may land after its write was given up, as in a bucket."""
+
+    def __init__(self, replica: Replica, world: World) -> None:
+        super().__init__(STORE, world.disk)
+        self._replica, self._world = replica, world
+
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
+        if not self._replica.late or round_of(key) is None:
+            return super().put_new(key, pieces)
+        content = b"".join(pieces)
+        self._replica.step("late")
+
+        def land() -> None:
+            self._world.scheduler.note(f"{key} of {self._replica.name} lands")
+            Folder.put_new(self, key, [content])
+
+        self._world.scheduler.at(self._replica.late, land)
+        raise StoreError(self.path_of(key), "put failed: no answer", "try again")
+
+
 class _Store(Store):
     """The store; what waits for a lock lets others have their turn."""
 
-    def __init__(self, scheduler: Scheduler, disk: Disk) -> None:
-        super().__init__(Folder(STORE, disk))
+    def __init__(self, scheduler: Scheduler, storage: Storage) -> None:
+        super().__init__(storage)
         self._turn = VirtualLock(scheduler)
 
     def save(self, *arguments: Any) -> frozenset[Shard]:

@@ -277,7 +277,7 @@ class Simulation:
         self.scheduler.note("the faults have ended")
         for replica in self.running:
             replica.refused.clear()
-            replica.stale = replica.slow = 0.0
+            replica.stale = replica.slow = replica.late = 0.0
             replica.letters_fail = False
             replica.frozen_until = min(replica.frozen_until, self.scheduler.now)
             replica.die_in(-1)
@@ -336,6 +336,12 @@ class Simulation:
         self._for_a_while(
             lambda: setattr(replica, "slow", self._random.choice([0.5, 2.0, 20.0])),
             lambda: setattr(replica, "slow", 0.0),
+        )
+
+    def answer_late(self, replica: Replica) -> None:
+        self._for_a_while(
+            lambda: setattr(replica, "late", self._random.choice([0.2, 1.0, 3.0, 8.0])),
+            lambda: setattr(replica, "late", 0.0),
         )
 
     def stop(self, replica: Replica) -> None:
@@ -458,6 +464,7 @@ FAULTS_BY_WEIGHT: Final[Mapping[Fault, int]] = {
     Simulation.fail_dead_letters: 2,
     Simulation.list_late: 1,
     Simulation.slow_down: 2,
+    Simulation.answer_late: 2,
     Simulation.stop: 1,
     Simulation.deliver_twice: 1,
     Simulation.age: 1,

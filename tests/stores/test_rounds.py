@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from types import SimpleNamespace
 
@@ -13,7 +13,8 @@ import pytest
 
 from streameval.checkpoints import rounds as rounds_module
 from streameval.checkpoints.format import Part, round_key, round_of
-from streameval.checkpoints.store import GRACE
+from streameval.checkpoints.storage import Folder, StoredFile
+from streameval.checkpoints.store import GRACE, Store
 from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, refusing
 from tests.present import present
@@ -163,6 +164,37 @@ def test_a_round_that_is_there_although_its_write_failed_is_kept(disk: Simulated
         writer.save_all({SHARD: 120, OTHER: 6})
     disk.before = lambda _: None
     assert restored(disk) == 120
+    for offset in (7, 8, 9):
+        writer.save_all({OTHER: offset}, owned=[OTHER])
+        assert restored(disk) == 120
+
+
+class LateFolder(Folder):
+    """Gives up the write of one round, which lands right after the next listing, as in a bucket."""
+
+    is_late = False
+    request: tuple[str, bytes] | None = None
+
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
+        if not self.is_late:
+            return super().put_new(key, pieces)
+        self.is_late, self.request = False, (key, b"".join(pieces))
+        raise StoreError(self.path_of(key), "no answer", "try again")
+
+    def files(self, folder: str = "") -> dict[str, StoredFile]:
+        files, request, self.request = super().files(folder), self.request, None
+        if request is not None:
+            super().put_new(request[0], [request[1]])
+        return files
+
+
+def test_a_round_that_lands_after_the_next_listing_is_kept(disk: SimulatedDisk) -> None:
+    opened(disk)
+    writer = Writer(Store(storage := LateFolder(STORE, disk)))
+    writer.save_all({SHARD: 110, OTHER: 5})
+    storage.is_late = True
+    with pytest.raises(StoreError):
+        writer.save_all({SHARD: 120, OTHER: 6})
     for offset in (7, 8, 9):
         writer.save_all({OTHER: offset}, owned=[OTHER])
         assert restored(disk) == 120
