@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from streameval.checkpoints.scheduler import ProcessClock
+from streameval.config import Config
 from streameval.config.tables import StateOptions
+from streameval.daemon.assembly import assemble
 from streameval.daemon.membership import FILE, MemberName
+from streameval.sources.settings import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.daemon.running import Running, kafka_source, running
 from tests.kafka.topics import filled
@@ -68,6 +72,13 @@ def test_another_machine_has_no_name_and_makes_the_folder_shared(
 def test_a_bucket_and_a_folder_that_cannot_be_made_give_no_name(tmp_path: Path, path: str) -> None:
     where = path if path.startswith("s3") else str(tmp_path / path)
     assert MemberName(StateOptions(path=where)).name is None
+
+
+def test_without_a_state_a_member_of_a_group_has_no_name() -> None:
+    topic = KafkaOptions(topics=["events"], kafka={"bootstrap_servers": "127.0.0.1:1"})
+    parts = assemble(Config(metrics=["ctr"], source=topic), {}, ProcessClock())
+    assert parts.member is None
+    parts.close()
 
 
 def _event(number: int) -> bytes:

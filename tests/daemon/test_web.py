@@ -140,8 +140,13 @@ def test_scrapes_are_answered_again_after_no_more_files_could_be_opened(tmp_path
     def refusals() -> int:
         return sum("Too many open files" in line for line in daemon.log)
 
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     with running(CONFIG, tmp_path) as daemon:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
+        # It has raised the limit.
+        assert resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)[0] != 512
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (64, 64))
         port = int(daemon.address.rsplit(":", 1)[1])
         with ExitStack() as crowd:

@@ -152,6 +152,11 @@ def test_checkpoints_are_written_at_the_interval_if_the_partition_changed() -> N
     assert store.offsets == [0, 5]
     member.checkpoint()
     assert store.offsets == [0, 5]
+    member.count(5, 9)
+    member.checkpointer.advance()
+    assert store.offsets == [0, 5]
+    member.checkpoint()
+    assert store.offsets == [0, 5, 9]
 
 
 def test_a_round_without_a_change_says_each_minute_that_the_process_lives() -> None:
