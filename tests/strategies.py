@@ -6,16 +6,19 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.grammar import format_value
-from streameval.catalogue.signature import ParameterValue
 from streameval.events import Event, Interaction
 from tests.metrics.preparation import Id, Interactions
+
+if TYPE_CHECKING:
+    # `tests.digests` runs this with earlier versions of the package, which lack the name.
+    from streameval.catalogue.signature import ParameterValue
 
 CUTOFFS = (1, 2, 3, 5, 10, None)
 
@@ -61,7 +64,7 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[ParameterValue, ...]]] = {
     "confidence": ("statistic", ("half_width",)),
 }
 
-Choice = Mapping[str, ParameterValue]
+Choice: TypeAlias = "Mapping[str, ParameterValue]"
 
 TIMES = (None, *((20_000 + day) * 86_400 * 1_000_000 for day in range(4)))
 """Times of events: none, or one of four days."""
