@@ -11,8 +11,14 @@ def run_command() -> NoReturn:
     try:
         from streameval.cli.app import status  # noqa: PLC0415  worker processes need no app
         from streameval.evaluation.shell.exits import prepare_streams  # noqa: PLC0415  nor streams
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "streameval":
+    except (ImportError, MemoryError, SystemError) as error:
+        from streameval.memory import REMEDY, is_out_of_memory  # noqa: PLC0415  as above
+
+        if is_out_of_memory(error):
+            sys.stderr.write(f"streameval: no memory is left; {REMEDY}.\n")
+            sys.exit(1)
+        name = error.name if isinstance(error, ModuleNotFoundError) else "streameval"
+        if (name or "").partition(".")[0] == "streameval":
             raise
         sys.stderr.write(
             f"streameval: the command line needs the extra 'daemon' ({error}); "

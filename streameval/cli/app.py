@@ -26,6 +26,7 @@ from streameval.evaluation.shell.exits import (
     usage_message,
 )
 from streameval.events.errors import StreamevalError
+from streameval.memory import is_out_of_memory
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -194,7 +195,9 @@ def status(arguments: Sequence[str]) -> int:
             "container. Files are evaluated and compared on any system."
         )
         return USAGE_ERROR
-    except MemoryError as error:
+    except (ImportError, MemoryError, SystemError) as error:
+        if not is_out_of_memory(error):
+            raise
         report(out_of_memory(error))
         return FAILED
     except OSError as error:

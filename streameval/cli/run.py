@@ -23,7 +23,6 @@ from streameval.engine.dead_letters import describe_with_line
 from streameval.evaluation.shell.exits import (
     FAILED,
     config_errors_in,
-    is_out_of_memory,
     out_of_memory,
     status_of,
 )
@@ -35,6 +34,7 @@ from streameval.events.errors import (
     StreamevalError,
 )
 from streameval.events.previews import describe_traceback
+from streameval.memory import is_out_of_memory
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")

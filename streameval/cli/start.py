@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from mmap import mmap
 from typing import NoReturn
 
 
@@ -23,11 +24,25 @@ def main() -> NoReturn:
             if number is not None and (os.getpid() == 1 or not is_ignored):
                 signal.signal(number, _exit_of_daemon if is_daemon else _exit)
     try:
-        from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted
-
+        try:
+            from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted
+        except (ImportError, MemoryError, SystemError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            sys.stderr.write("streameval: no memory is left to start; allow more.\n")
+            sys.exit(1)
         run_command()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """As `streameval.memory`, which cannot be imported then."""
+    try:
+        mmap(-1, 1 << 28).close()
+    except OSError:
+        return not isinstance(error, ModuleNotFoundError)
+    return isinstance(error, MemoryError)
 
 
 def _exit(number: int, _: object) -> NoReturn:

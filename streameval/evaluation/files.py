@@ -553,6 +553,8 @@ def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Itera
             block = arrow().Table.from_batches([batch])
             yield RowBlock(path, block, names, first, header, has_quotes=quoted)
             first += batch.num_rows
+    except MemoryError:
+        raise
     except (arrow().ArrowException, ValueError) as error:
         _refuse_bytes(path)
         is_long = "straddl" in str(error)

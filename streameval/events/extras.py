@@ -10,6 +10,7 @@ from typing import Any
 
 from streameval.events.errors import ConfigError, MissingExtraError
 from streameval.events.forks import forkable_lock
+from streameval.memory import is_out_of_memory
 
 
 @cache
@@ -48,6 +49,8 @@ def imports_of(what: str, extra: str) -> Iterator[None]:
     except MissingExtraError:
         raise
     except ImportError as error:
+        if is_out_of_memory(error):
+            raise MemoryError from error
         from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
 
         # What pip also finds for an installation from source.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pytest
 
+import streameval
 from streameval import Accumulator, Columns
 from streameval.events.errors import MissingExtraError
 from streameval.sources import schemas
@@ -35,6 +39,32 @@ def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
     assert "(import of pyarrow halted; None in sys.modules)" in message
     # What the package asks for can be had wherever the package itself is from.
     assert "pip install 'pyarrow" in message
+
+
+_START: Final = Path(streameval.__file__).parent / "cli" / "start.py"
+_LIMITED: Final = """
+import resource, runpy, sys
+limit = int(sys.argv.pop(1)) * 1_000_000
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+runpy.run_path(sys.argv.pop(1))["main"]()
+"""
+
+
+def test_an_import_that_fails_for_want_of_memory_says_so(tmp_path: Path) -> None:
+    """Neither a traceback nor an extra to install, wherever memory ends."""
+    (tmp_path / "events.csv").write_text("recommendations,interactions\na,a\n")
+    command = ["evaluate", str(tmp_path / "events.csv"), "-m", "mrr"]
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    said = []
+    for limit in (60, 105, 200, 240):
+        arguments = [sys.executable, "-c", _LIMITED, str(limit), str(_START), *command]
+        done = subprocess.run(
+            arguments, env=one_thread, capture_output=True, text=True, check=False
+        )
+        said.append(done.stderr.splitlines()[-1:] if done.returncode else [])
+        assert "Traceback" not in done.stderr, (limit, done.stderr)
+        assert "pip install" not in done.stderr, (limit, done.stderr)
+    assert any("no memory is left" in line for lines in said for line in lines), said
 
 
 def test_json_lines_need_no_extra(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from mmap import mmap
 from pathlib import Path
 from traceback import clear_frames
 from typing import Final
@@ -16,6 +15,7 @@ from typer import Exit, TyperException
 
 from streameval.events.errors import ConfigError, PermanentError, StreamevalError
 from streameval.events.printable import printable
+from streameval.memory import REMEDY
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -37,34 +37,12 @@ def status_of(error: StreamevalError) -> int:
     return USAGE_ERROR if isinstance(error, PermanentError) else FAILED
 
 
-_STACK: Final = 8 << 20
-"""Bytes that a new thread reserves."""
-
-
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """True if an error is a MemoryError, was raised while one was handled, or looks otherwise.
-
-    A thread that gets no stack is a RuntimeError, so whether there is room for one is tried, while
-    the frames of the error still hold what they held.
-    """
-    while error is not None and not isinstance(error, MemoryError):
-        error = error.__context__
-    if error is not None:
-        return True
-    try:
-        mmap(-1, 2 * _STACK).close()
-    except OSError:
-        return True
-    return False
-
-
 def out_of_memory(error: BaseException) -> str:
     """A sentence about an error for want of memory; frees what its frames hold."""
     clear_frames(error.__traceback__)
     # numpy says how much it wanted.
     size = f" ({error})" if isinstance(error, MemoryError) and str(error) else ""
-    remedy = "allow more, or count less at once: see docs/explanation/sizing.md"
-    return f"no memory is left{size}; {remedy}."
+    return f"no memory is left{size}; {REMEDY}."
 
 
 def usage_message(error: TyperException) -> str:
