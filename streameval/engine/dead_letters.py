@@ -325,7 +325,7 @@ def describe_with_line(error: BaseException) -> str:
     """The type and message of an error, and where it was raised.
 
     Example:
-        >>> described(KeyError("x"))
+        >>> describe_with_line(KeyError("x"))
         "KeyError: 'x'"
     """
     if isinstance(error, OwnMetricError) and error.__cause__ is not None:

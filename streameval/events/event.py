@@ -30,7 +30,7 @@ def built_in_id(item: Id) -> Id:
 
     Example:
         >>> import numpy as np
-        >>> plain(np.int64(5))
+        >>> built_in_id(np.int64(5))
         5
     """
     if isinstance(item, str):

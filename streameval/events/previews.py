@@ -108,7 +108,7 @@ def describe_error(error: BaseException) -> str:
     """The type of an error with its message, which may quote a record; or the type alone.
 
     Example:
-        >>> error_shown(KeyError("x"))
+        >>> describe_error(KeyError("x"))
         "KeyError: 'x'"
     """
     kind = type(error).__name__

@@ -93,11 +93,11 @@ def group_batches(batches: Iterable[RecordBatch], most: int) -> Iterator[list[Re
         ...     )
         ...     for at in (0, 1, 2)
         ... ]
-        >>> for group in grouped(batches, 5):
+        >>> for group in group_batches(batches, 5):
         ...     print([(batch.partition.number, batch.offsets) for batch in group])
         [(0, [1, 4, 7]), (1, [1, 4])]
         [(1, [7]), (2, [1, 4, 7])]
-        >>> for group in grouped(batches[1:], 3):
+        >>> for group in group_batches(batches[1:], 3):
         ...     print([(batch.partition.number, batch.offsets) for batch in group])
         [(1, [1, 4, 7])]
         [(2, [1, 4, 7])]
