@@ -134,7 +134,11 @@ def test_a_statistic_of_other_inputs_is_refused_or_starts_empty(spec: StatisticS
         return
     with pytest.raises(UnlikeInputsError, match=re.escape(f"inputs of {spec.name}")) as error:
         table.load(saved, [0, 1])
-    assert (error.value.left, error.value.right) == (spec.inputs(_OTHER), read)
+    sides = [error.value.left, error.value.right]
+    assert sides == [
+        {f"input of {text}": identity for text, identity in of.items()}
+        for of in (spec.inputs(_OTHER), read)
+    ]
     table = Table(plan, _OTHER)
     assert table.load(saved, [0, 1], empty_unlike=True) == spec.missing(read, unlike)
     assert _dumped(table) != saved
