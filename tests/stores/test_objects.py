@@ -228,27 +228,6 @@ def test_a_round_that_is_larger_than_a_request_may_be_is_refused_before_it_is_se
     assert (bucket.requests, bucket.stored()) == ([], [])
 
 
-def test_a_refresh_of_a_reader_takes_one_listing_and_a_request_for_each_change(
-    bucket: FaultyBucket,
-) -> None:
-    writer, shards = Writer(opened(bucket)), [SHARD._replace(number=n) for n in range(6)]
-    writer.save_all(dict.fromkeys(shards, 10))
-    reader = Store(bucket)
-    known = {shard: at[0] for shard, at in reader.listing().shards.items()}
-    for changed in ([], shards[:1], shards):
-        if changed:
-            writer.save_all(dict.fromkeys(changed, 20 + len(changed)))
-        bucket.requests.clear()
-        newest = {shard: at[0] for shard, at in reader.listing().shards.items()}
-        assert [shard for shard in shards if newest[shard] != known[shard]] == changed
-        for shard in changed:
-            reader.read(newest[shard], lambda entry: entry.name == "meta")
-        # The directory of the new round, and the region of each shard.
-        gets = (len(changed) + 1) * bool(changed)
-        assert [request.call for request in bucket.requests] == ["list"] + ["get"] * gets
-        known = newest
-
-
 class Conflicting(FaultyBucket):
     """Refuses rounds: a request for the same object, sent before, is still under way (409)."""
 
