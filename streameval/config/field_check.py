@@ -378,7 +378,7 @@ def _counts_text(values: dict[str, int]) -> str:
     """The most frequent values of a label, with the number of records.
 
     Example:
-        >>> _counted({"a": 3, "b": 12})
+        >>> _counts_text({"a": 3, "b": 12})
         'b (12), a (3)'
     """
     if are_hidden():
