@@ -236,6 +236,8 @@ def test_serve_shows_them_with_verdicts_and_evaluate_prints_them(tmp_path: Path)
         page = server.get("/").text
         assert "Values are those of everything that is stored" in page
         assert 'streameval_ctr_sum{variant="a"' not in server.get("/metrics").text
+        # A log without a problem has no line about one.
+        assert not server.logged("advice")
     done = run("evaluate", folder, "-m", "ctr", "--format", "json")
     printed = json.loads(done.stdout)
     assert {row["labels"]["variant"] for row in printed} == {"a", "b"}
