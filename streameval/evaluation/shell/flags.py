@@ -40,7 +40,7 @@ def share(text: str | float) -> float:
 
 
 def share_or_none(text: str | float) -> float | None:
-    """A share, like 2% or 0.02; None if the text is no number."""
+    """A share, like 2% or 0.02; None if it is another text."""
     stripped = str(text).strip()
     number = finite_or_none(stripped.removesuffix("%").rstrip())
     return number / 100.0 if number is not None and stripped.endswith("%") else number
