@@ -171,11 +171,14 @@ class Fault(NamedTuple):
     """A round of which the directory is damaged.
 
     Attributes:
+        is_newest: True if it is the newest round of its writer.
         is_all: True if no directory of its writer can be read.
     """
 
     problem: str
     modified: float
+    writer: str
+    is_newest: bool
     is_all: bool
 
 
@@ -200,8 +203,20 @@ class Listing(msgspec.Struct, frozen=True):
         if locations is None:
             # If the shard is new, its first checkpoint is in the damaged round.
             return [fault.problem for fault in self.faults if fault.is_all]
-        newest = max(location.modified for location in locations)
-        return [fault.problem for fault in self.faults if fault.modified >= newest]
+        # Its writer names a checkpoint in each round. What others name later, as a former owner
+        # does, says nothing about rounds in between.
+        newest = locations[0]
+        file = self.files.get(newest.key)
+        written = newest.modified if file is None else file.modified
+        return [
+            fault.problem
+            for fault in self.faults
+            if (
+                fault.modified >= newest.modified
+                if fault.writer == newest.writer
+                else fault.is_newest and fault.modified >= written
+            )
+        ]
 
     def superseded_by(
         self, location: Location, damaged: Collection[Location] = ()
@@ -373,7 +388,7 @@ class Store:
                 modified = files[key].modified
                 if isinstance(directory, DamagedStateError):
                     problem = f"{directory.what}: {directory.problem}"
-                    faults.append(Fault(problem, modified, hidden))
+                    faults.append(Fault(problem, modified, writer, key == keys[0], hidden))
                     writers[writer].append(None)
                     continue
                 # Of equal locations, the first is retained: that of the newest round.

@@ -85,6 +85,25 @@ def test_a_flipped_bit_costs_one_shard_one_round_and_in_the_directory_the_writer
     assert [*_newest(disk).values()] == [NEW, NEW]
 
 
+def test_damage_is_reported_although_a_former_owner_names_an_older_checkpoint_later(
+    disk: SimulatedDisk,
+) -> None:
+    """Or a commit that is ahead of it would look like that of another store."""
+    former, owner = Writer(opened(disk)), Writer(opened(disk))
+    former.save_all(dict.fromkeys(SHARDS, OLD))
+    (first,) = (path for path in disk.files() if path.suffix == ".round")
+    disk.now += 1
+    owner.save_all({SHARDS[0]: NEW})
+    disk.now += 1
+    former.save_all({SHARDS[1]: NEW}, owned=[SHARDS[1]])
+    (path,) = (
+        path for path in disk.files() if path.suffix == ".round" and path.parent != first.parent
+    )
+    disk.overwrite(path, b"rubbish")
+    assert whole(opened(disk).newest(SHARDS[0]).saved, SHARDS[0]) == OLD
+    assert len(opened(disk).newest(SHARDS[0]).damaged) == 1
+
+
 def test_every_truncation_costs_the_writer_one_round(newest: Path, disk: SimulatedDisk) -> None:
     content = disk.read(newest, 0, disk.size(newest))
     for end in sampled(range(len(content)), 5):
