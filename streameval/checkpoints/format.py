@@ -106,15 +106,11 @@ class CheckpointProgress(msgspec.Struct, frozen=True, kw_only=True):
 class Header(CheckpointProgress, frozen=True, kw_only=True):
     """The header of a checkpoint; enough to read the state without a configuration.
 
-    See `CheckpointProgress`, and `StateSettings`, whose fields it has.
+    Attributes:
+        state: what it shares with the other checkpoints of its process.
     """
 
-    version: int = VERSION
-    release: str
-    cluster: str
-    group: str
-    settings: Mapping[str, Any]
-    schema: Mapping[str, Any] = {}
+    state: StateSettings
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,17 +262,12 @@ def end_of_round(directory: Directory, start: int) -> list[bytes]:
 
 def record_of(header: Header, rows: Sequence[Row]) -> bytes:
     """The bytes of a record."""
-    return to_json(ShardRecord(**_fields(header, CheckpointProgress), parts=rows))
+    return to_json(ShardRecord(**_progress_in(header), parts=rows))
 
 
-def settings_of(header: Header) -> StateSettings:
-    """The part of a header that the checkpoints of a process share."""
-    return StateSettings(**_fields(header, StateSettings))
-
-
-def _fields(value: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The fields of a kind, as a value has them."""
-    return {name: getattr(value, name) for name in kind.__struct_fields__}
+def _progress_in(value: CheckpointProgress) -> dict[str, Any]:
+    """The fields of the progress of a checkpoint."""
+    return {name: getattr(value, name) for name in CheckpointProgress.__struct_fields__}
 
 
 def record_content(
@@ -306,9 +297,7 @@ def record_content(
     ahead = any(row.round > region.round for row in decoded.parts)
     if ahead or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
         raise damaged(what, f"the record of {region.shard} contradicts itself")
-    return Header(
-        **_fields(settings, StateSettings), **_fields(decoded, CheckpointProgress)
-    ), entries
+    return Header(state=settings, **_progress_in(decoded)), entries
 
 
 def share_bytes(entries: Sequence[Entry]) -> bool:

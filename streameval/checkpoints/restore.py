@@ -238,14 +238,14 @@ class RestorePlanner:
 
     def _resume(self, assignment: Assignment, saved: SavedCheckpoint, *, torn: bool) -> RestorePlan:
         header, log_events = saved.header, list[LogEvent]()
-        difference = other_settings(self._settings.fingerprint, header.settings)
+        difference = other_settings(self._settings.fingerprint, header.state.settings)
         if difference is not None:
             if self._policies.on_other_settings == "fail" and has_no_valid_record(saved):
                 problem = f"{difference}; no valid record was counted"
                 return self._over(assignment, "on_other_settings", problem)
             if self._policies.on_other_settings != "accept":
                 return self.restart(assignment, "on_other_settings", difference)
-            if not same_shape(self._settings.fingerprint, header.settings):
+            if not same_shape(self._settings.fingerprint, header.state.settings):
                 # More than decoding differs, which "accept" does not cover.
                 Policies().enforce("on_other_settings", str(header.shard), difference)
             event = "other decoding was accepted"

@@ -26,7 +26,6 @@ from streameval.checkpoints.format import (
     record_of,
     round_key,
     round_of,
-    settings_of,
 )
 from streameval.checkpoints.storage import Storage, StoredFile
 from streameval.events.errors import StoreError
@@ -285,7 +284,7 @@ class _Encoder:
         settings: list[StateSettings] = []
         shards: list[Region] = []
         for shard in sorted(self.retained):
-            of_shard = settings_of(self.retained[shard].header)
+            of_shard = self.retained[shard].header.state
             if of_shard not in settings:
                 settings.append(of_shard)
             at = settings.index(of_shard)

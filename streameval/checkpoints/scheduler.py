@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
-from streameval.checkpoints.format import CheckpointDraft, Header, Part
+from streameval.checkpoints.format import CheckpointDraft, Header, Part, StateSettings
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings, LogEvent, LogSink
 from streameval.checkpoints.store import SavedCheckpoint, Store
@@ -482,9 +482,13 @@ class PartitionCheckpoints:
             written_at = max(written_at, math.nextafter(self._restored_from[1], math.inf))
         offsets = self.offsets
         header = Header(
-            release=settings.release,
-            cluster=settings.cluster(),
-            group=settings.group,
+            state=StateSettings(
+                release=settings.release,
+                cluster=settings.cluster(),
+                group=settings.group,
+                settings=settings.fingerprint,
+                schema=settings.schema,
+            ),
             shard=self.plan.shard,
             generation=self.plan.generation,
             offset=self.position,
@@ -492,8 +496,6 @@ class PartitionCheckpoints:
             if self.is_exporting
             else {str(log): offset for log, offset in self.counted.items()},
             clock=self._ingest.partitions[self.partition].clock,
-            settings=settings.fingerprint,
-            schema=settings.schema,
             written_at=written_at,
             partitions=self.plan.partitions,
             offsets={str(log): offset for log, offset in offsets.items()} if self.joined else {},

@@ -294,7 +294,7 @@ class Store:
             existing = self._identity_or_none()
             if existing is None and headers:
                 claims = {
-                    str(StoreIdentity(cluster=header.cluster, group=header.group))
+                    str(StoreIdentity(cluster=header.state.cluster, group=header.state.group))
                     for header in headers.values()
                     if header is not None
                 }

@@ -311,10 +311,10 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
                     options.enforce("on_unknown_version", str(shard), str(error).rstrip("."))
         new_ingest(config)
         return
-    config = with_saved_depth(config, last.settings)
-    ingest, settings = new_ingest(config), config.settings()
-    differing = other_settings(settings, last.settings)
-    decoding_only = options.on_other_settings == "accept" and same_shape(settings, last.settings)
+    config = with_saved_depth(config, last.state.settings)
+    ingest, settings, saved = new_ingest(config), config.settings(), last.state.settings
+    differing = other_settings(settings, saved)
+    decoding_only = options.on_other_settings == "accept" and same_shape(settings, saved)
     checkpoint = checkpoints.newest(last.shard).saved
     if differing is not None and not decoding_only:
         if checkpoint is None or not has_no_valid_record(checkpoint):

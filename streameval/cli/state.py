@@ -14,7 +14,7 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.format import ROUNDS, CheckpointDraft, Entry, Part, Shard
+from streameval.checkpoints.format import ROUNDS, VERSION, CheckpointDraft, Entry, Part, Shard
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Listing, Store, is_store, store_of
 from streameval.config.states import (
@@ -245,9 +245,13 @@ def _shard(store: Store, shard: Shard, listing: Listing) -> dict[str, Any]:
         return {**about, "checkpoint": None, "faults": [str(error)]}
     saved, checkpoint = newest.saved, None
     if saved is not None:
+        own = msgspec.to_builtins(saved.header)
+        shared = own.pop("state")
         checkpoint = {
             "path": saved.path,
-            **msgspec.to_builtins(saved.header),
+            **own,
+            "version": VERSION,
+            **shared,
             "age_seconds": round(time.time() - saved.header.written_at, 3),
             "bytes": sum(entry.size for entry in saved.entries),
             "parts": [
@@ -387,7 +391,7 @@ def _cluster_and_group(
         raise UsageError(f"no state in {', '.join(paths)}.")
     groups = sorted(
         {
-            (checkpoint.saved.header.cluster, checkpoint.saved.header.group)
+            (checkpoint.saved.header.state.cluster, checkpoint.saved.header.state.group)
             for checkpoint in checkpoints
         }
     )

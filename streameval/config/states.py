@@ -95,7 +95,7 @@ def without_copies(
     best: dict[tuple[str, Shard], StoredCheckpoint] = {}
     copies: Counter[tuple[str, str]] = Counter()
     for checkpoint in checkpoints:
-        key = checkpoint.saved.header.cluster, checkpoint.shard
+        key = checkpoint.saved.header.state.cluster, checkpoint.shard
         best_so_far = best.setdefault(key, checkpoint)
         if best_so_far is checkpoint:
             continue
@@ -147,7 +147,7 @@ def restore(
     # Schema and settings have the right types, and may have any values.
     with damage_as_error(newest.path):
         config = load(config_path) if config_path else _saved_config(newest, note)
-        config = with_saved_depth(config, newest.saved.header.settings)
+        config = with_saved_depth(config, newest.saved.header.state.settings)
         for checkpoint in checkpoints:
             _check_settings(config, checkpoint, newest.path if config_path is None else None)
         ingest = new_ingest(config)
@@ -161,7 +161,7 @@ def restore(
 
 def _saved_config(newest: StoredCheckpoint, note: Callable[[str], None]) -> Config:
     """The configuration that a state was saved with, without what other modules would compute."""
-    schema = newest.saved.header.schema
+    schema = newest.saved.header.state.schema
     config, absent = from_schema(schema), absent_metrics(schema)
     by_module: defaultdict[str, list[str]] = defaultdict(list)
     for metric, module in absent.items():
@@ -191,7 +191,7 @@ def other_counting(config: Config, header: Header) -> str | None:
     """Describe settings of a checkpoint that differ from a configuration; None if none do."""
     current, saved = (
         {key: settings[key] for key in _COUNTING if key in settings}
-        for settings in (config.settings(), header.settings)
+        for settings in (config.settings(), header.state.settings)
     )
     return other_settings(current, saved)
 

@@ -266,7 +266,7 @@ class StoreReader:
             config = self.config
             # Settings that nobody wrote are found damaged when the state is loaded.
             with suppress(DamagedStateError), damage_as_error(str(header.shard)):
-                config = with_saved_depth(self._base, header.settings)
+                config = with_saved_depth(self._base, header.state.settings)
             if (config.counted_depth() or inf) > (self.config.counted_depth() or inf):
                 self._begin(config)
                 return True

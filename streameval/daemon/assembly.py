@@ -90,7 +90,7 @@ def assemble(
         try_folder(config.state.path)
     checkpoints = None if config.state is None else checkpoint_store(config.state, pulse.beat)
     last = None if checkpoints is None else checkpoints.last(config.source.logs)
-    config = config if last is None else with_saved_depth(config, last.settings)
+    config = config if last is None else with_saved_depth(config, last.state.settings)
     member, origin = None, config.source
     if config.state is not None and origin.needs_name:
         # No name is configured, and the state may be in a folder that no other process uses.

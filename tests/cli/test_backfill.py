@@ -202,7 +202,7 @@ def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path
     store = store_of(str(path))
     for held in newest_checkpoints([str(other)], print):
         header = held.saved.header
-        store.claim(header.cluster, header.group)
+        store.claim(header.state.cluster, header.state.group)
         shard = header.shard._replace(number=number)
         header = msgspec.structs.replace(header, shard=shard, offset=header.offset + more)
         parts = [
@@ -218,7 +218,7 @@ def _content(held: StoredCheckpoint, name: str) -> Iterator[bytes]:
 
 _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
     "a metric is missing": (METRICS[:2], {}, "different statistics of .*exposures"),
-    "another depth": (METRICS[1:], {}, "different statistics of labels: here hits;"),
+    "another depth": (METRICS[1:], {}, "different statistics of labels: the first has hits;"),
     "without users": (METRICS, {"intervals": None}, "different statistics of .*groups:64"),
     "other groups": (METRICS, {"intervals": Intervals(groups=32)}, "groups:64"),
     "a label is missing": (METRICS, {"by": ["variant"]}, r"by=\['variant', 'country'\]"),

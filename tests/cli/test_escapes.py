@@ -129,7 +129,8 @@ def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
     store = folder_store(tmp_path / "state")
     store.claim(name, name)
     made = draft(7, Shard(name, "id", 0))
-    header = msgspec.structs.replace(made.header, cluster=name, group=name)
+    state = msgspec.structs.replace(made.header.state, cluster=name, group=name)
+    header = msgspec.structs.replace(made.header, state=state)
     store.save([msgspec.structs.replace(made, header=header)])
     output = " ".join(printed("state", "show", tmp_path / "state").split())
     assert [f"cluster {name}," in output, f"group {name}" in output, f"{name}[0]" in output] == [

@@ -253,9 +253,9 @@ def test_counts_are_not_read_as_something_else(monday: Path, tmp_path: Path) -> 
 
 def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -> None:
     (checkpoint,) = newest_checkpoints([str(monday)], print)
-    header = replace(
-        checkpoint.saved.header, settings={**checkpoint.saved.header.settings, "labels": ["arm"]}
-    )
+    header = checkpoint.saved.header
+    settings = {**header.state.settings, "labels": ["arm"]}
+    header = replace(header, state=replace(header.state, settings=settings))
     other = checkpoint._replace(path="other", saved=copy(checkpoint.saved))
     other.saved.header = header
     with pytest.raises(UsageError, match=f"labels: .*arm.* → .*; {monday} was written last"):
@@ -278,7 +278,8 @@ def test_stores_of_two_clusters_are_not_merged(tmp_path: Path) -> None:
     for cluster, offset in (("c1", 10), ("c2", 20)):
         store, made = folder_store(tmp_path / cluster), draft(offset)
         store.claim(cluster, "g1")
-        store.save([replace(made, header=replace(made.header, cluster=cluster))])
+        state = replace(made.header.state, cluster=cluster)
+        store.save([replace(made, header=replace(made.header, state=state))])
     paths = tmp_path / "c1", tmp_path / "c2"
     done = usage_error("state", "merge", *paths, "--into", tmp_path / "merged")
     assert "group 'g1' of cluster 'c1' and group 'g1' of cluster 'c2'" in done

@@ -101,7 +101,7 @@ def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
     opened().save([inputs])
     saved = present(opened().newest(SHARD).saved)
     assert saved.header == inputs.header
-    assert present(opened().last()).settings == inputs.header.settings
+    assert present(opened().last()).state.settings == inputs.header.state.settings
     assert whole(saved) == 17
     assert saved.digests == {
         name: blake2b(b"".join(pieces), digest_size=32).hexdigest()

@@ -375,11 +375,11 @@ def test_no_partition_starts_unless_all_can() -> None:
 def test_the_header_of_a_draft_is_enough_to_read_it_elsewhere() -> None:
     after(10, store := Recorded())
     header = store.rounds[-1][0].header
-    assert (header.cluster, header.group, header.release) == ("c1", "g1", "0.1.0")
+    assert (header.state.cluster, header.state.group, header.state.release) == ("c1", "g1", "0.1.0")
     assert header.shard == Shard("events", "id-1", 0)
     assert (header.offset, header.counted, header.partitions) == (10, {}, 4)
     assert header.clock == 1_700_000_000 // 60 * 60 * 1_000_000
-    assert header.settings == {"pane": "1m"}
+    assert header.state.settings == {"pane": "1m"}
 
 
 def test_offsets_that_retention_skipped_are_committed_with_a_checkpoint_only(

@@ -15,6 +15,7 @@ from streameval.checkpoints.format import (
     Header,
     Part,
     Shard,
+    StateSettings,
     digest_of,
     round_key,
     to_json,
@@ -68,7 +69,15 @@ def header(shard: Shard, offset: int, **more: Any) -> Header:
         "settings": {},
         "written_at": NOON,
     }
-    return Header(shard=shard, offset=offset, **(usual | more))
+    return header_of({"shard": shard, "offset": offset} | usual | more)
+
+
+def header_of(fields: Mapping[str, Any]) -> Header:
+    """The header with these fields of its own and of its `state`."""
+    shared = StateSettings.__struct_fields__
+    state = StateSettings(**{name: fields[name] for name in shared if name in fields})
+    own = {name: value for name, value in fields.items() if name not in shared}
+    return Header(state=state, **own)
 
 
 def contents(shard: Shard, offset: int) -> Mapping[str, Sequence[bytes]]:

@@ -10,7 +10,6 @@ from typing import Any
 from streameval.checkpoints.format import (
     SEAL,
     CheckpointDraft,
-    Header,
     Part,
     Shard,
     digest_of,
@@ -22,7 +21,7 @@ from streameval.config.config import schema
 from streameval.config.pipeline import new_ingest
 from streameval.events.records import Partition
 from tests.batches import batch_of
-from tests.stores.drafts import NOON
+from tests.stores.drafts import NOON, header_of
 
 LOG = Partition("events", 0)
 HOME = Shard("events", "id", 0)
@@ -78,7 +77,7 @@ def write_state(
         Part(name=name, content=lambda content=content: iter([content]))  # type: ignore[misc]  # mypy knows no default of a lambda
         for name, content in sorted(parts(made).items())
     ]
-    store.save([CheckpointDraft(header=Header(**(usual | header)), parts=drafted)])
+    store.save([CheckpointDraft(header=header_of(usual | header), parts=drafted)])
     return path
 
 
