@@ -107,7 +107,7 @@ def column_of(table: Any, name: str, rows: str = "", label: str = "") -> Any:
 def as_table(table: Any) -> Any:
     """A pyarrow table from any object with the Arrow interface.
 
-    Columns are not copied, except those that `plain_table` decodes.
+    Columns are not copied, except those that `normalize_table` decodes.
     """
     refuse_lazy(table)
     # `table` imports pandas if it is installed, which takes half a second per process.

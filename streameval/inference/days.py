@@ -221,12 +221,11 @@ def checked_time_zone(time_zone: object) -> str | None:
     """
     if time_zone is None or time_zone == "UTC":
         return None
-    names = _names() if isinstance(time_zone, str) else set[str]()
-    if time_zone in names:
-        return str(time_zone)
     problem = f"found {time_zone!r:.80}"
     if not isinstance(time_zone, str):
         problem += "; give a name, like 'Europe/Berlin'."
+    elif time_zone in (names := _names()):
+        return time_zone
     elif not names:
         problem += "; this machine has no time zones: install the system's package tzdata, or "
         problem += "`pip install tzdata`."

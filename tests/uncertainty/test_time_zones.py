@@ -313,7 +313,7 @@ def test_rows_of_two_zones_never_meet() -> None:
 
 def test_an_unknown_zone_is_refused_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"recommendations": [["x"]], "interactions": [["x"]]})
-    doors: list[tuple[type[StreamevalError], Callable[[str], object]]] = [
+    doors: list[tuple[type[StreamevalError], Callable[[Any], object]]] = [
         (MetricError, lambda zone: Accumulator("mrr", time_zone=zone)),
         (MetricError, lambda zone: partials([table], "mrr", time_zone=zone)),
         (StreamevalError, lambda zone: evaluate([["x"]], [["x"]], "mrr", time_zone=zone)),
@@ -327,6 +327,8 @@ def test_an_unknown_zone_is_refused_with_the_nearest_name(monkeypatch: pytest.Mo
             door("europe/berln")
         with pytest.raises(kind, match=r"\+02:00', which is not an IANA time zone"):
             door("+02:00")
+        with pytest.raises(kind, match=r"found \[.Europe/Berlin"):
+            door(["Europe/Berlin"])
     answer = run("evaluate", "x.ndjson", "-m", "ctr", "--time-zone", "Berlin")
     assert answer.returncode == 2
     assert "--time-zone: found 'Berlin'" in answer.stderr

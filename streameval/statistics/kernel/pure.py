@@ -139,8 +139,7 @@ class Block:
         """The rows from `start` on, which stay in the block, each as 64-bit numbers.
 
         Interacted, interaction count, length, number of hits, number of gains; the rank index of
-        each hit, and its
-        item; the gain of each hit, and all gains, if there are any; the ranks.
+        each hit, and its item; the gain of each hit, and all gains, if there are any; the ranks.
         """
         return [
             _whole((*row[:3], len(row.rank_index), len(row.gains), *row.rank_index, *row.item))
