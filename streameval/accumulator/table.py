@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from streameval.accumulator.counting import CountedBatch, CountedEvents
 from streameval.accumulator.formulas import EventValues, Formula, formula
 from streameval.accumulator.inputs import Digests, digests_of, merged_digests, one_kind
-from streameval.accumulator.kinds.spec import PlanLimits, StatisticSpec
+from streameval.accumulator.kinds.spec import PlanLimits, StatisticSpec, own_errors
 from streameval.accumulator.plan import Plan
 from streameval.catalogue.context import Context
 from streameval.events import Batch, Event
@@ -427,7 +427,8 @@ class Table:
         plan = self.plan
         counting = CountedBatch(events, self.context, plan.formulas, plan.searches)
         for name, spec in plan.later:
-            spec.count(self._statistics[name], counting)
+            with own_errors(spec, "count"):
+                spec.count(self._statistics[name], counting)
 
     @cached_property
     def _parts_read(self) -> Mapping[tuple[str, int | None], ItemGroup | None]:
@@ -453,8 +454,11 @@ class Table:
         return duplicate
 
     def _new_statistics(self) -> dict[str, Statistic]:
-        specs = self.plan.by_name.items()
-        return {name: spec.make(self.items, self.context) for name, spec in specs}
+        statistics = {}
+        for name, spec in self.plan.by_name.items():
+            with own_errors(spec, "make"):
+                statistics[name] = spec.make(self.items, self.context)
+        return statistics
 
     @property
     def _content(self) -> codec.TableContent:

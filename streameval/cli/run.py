@@ -31,6 +31,7 @@ from streameval.events.errors import (
     ConfigError,
     OwnAnalysisError,
     OwnMetricError,
+    OwnStatisticError,
     StreamevalError,
 )
 from streameval.events.previews import describe_traceback
@@ -40,6 +41,9 @@ ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")
 ]
 
+
+_OWN: Final = (OwnAnalysisError, OwnMetricError, OwnStatisticError)
+"""Errors whose cause is an exception of a function of the user's, at which the traceback points."""
 
 _OPTIONS: Final = {"listen": "--listen", "config_file": "--web.config.file"}
 """Key of [web] -> its option, unless that has the name of the key."""
@@ -144,7 +148,7 @@ def run_until_signal(
         with StopSignal().on_signals() as stop:
             made.run(until=stop)
     except StreamevalError as error:
-        own = isinstance(error, (OwnAnalysisError, OwnMetricError)) and error.__cause__
+        own = isinstance(error, _OWN) and error.__cause__
         traceback = describe_traceback(error.__cause__) if own else None
         emit(logging.ERROR, "failed", error=error, traceback=traceback)
         raise Exit(status_of(error)) from error

@@ -25,6 +25,7 @@ from streameval.decoding.invalid import (
 from streameval.events.errors import (
     InvalidEventError,
     OwnMetricError,
+    OwnStatisticError,
     RefusedRecordsError,
     StreamevalError,
 )
@@ -315,8 +316,11 @@ class Limits:
 
 
 def is_bug(error: Exception) -> bool:
-    """True if an error while counting is a bug, also in a user's metric, and not a known limit."""
-    if isinstance(error, OwnMetricError):
+    """True if an error while counting is a bug, and not a known limit.
+
+    Bugs in metrics and statistics of the user's are among them.
+    """
+    if isinstance(error, (OwnMetricError, OwnStatisticError)):
         return True
     return not isinstance(error, (StreamevalError, MemoryError))
 
@@ -328,7 +332,7 @@ def describe_with_line(error: BaseException) -> str:
         >>> describe_with_line(KeyError("x"))
         "KeyError: 'x'"
     """
-    if isinstance(error, OwnMetricError) and error.__cause__ is not None:
+    if isinstance(error, (OwnMetricError, OwnStatisticError)) and error.__cause__ is not None:
         return f"{describe_with_line(error.__cause__)}. {error.remedy}"
     last = extract_tb(error.__traceback__)[-1:]
     return "".join(

@@ -42,6 +42,7 @@ from streameval.engine.windows.sections import Section
 from streameval.events.errors import (
     InvalidEventError,
     OwnMetricError,
+    OwnStatisticError,
     RefusedRecordsError,
     UncountableRecordsError,
 )
@@ -191,8 +192,9 @@ def uncountable(
     if len(records) > 3:
         where += f" and {len(records) - 3:,} more partitions"
     problem = describe_with_line(error)
-    # A user's own metric says what to correct.
-    remedy = "" if isinstance(error, OwnMetricError) else "Report this, with the records. "
+    # A user's own metric or statistic says what to correct.
+    own = isinstance(error, (OwnMetricError, OwnStatisticError))
+    remedy = "" if own else "Report this, with the records. "
     return UncountableRecordsError(
         f"{where}: counting fails ({problem}). {remedy}With [state], the next start tries each "
         "record alone, and makes a dead letter of one that fails.",

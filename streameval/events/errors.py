@@ -86,13 +86,15 @@ class OwnMetricError(MetricError):
 
 @named_fields
 class OwnStatisticError(PermanentError):
-    """A statistic of the user's must be corrected: its options, their name or their fields.
+    """A statistic of the user's must be corrected: its options, or what it raises.
 
     Attributes:
         statistic: its name in saved states, or the class of its options.
+        remedy: what to correct, of one that raised an exception, which is the cause.
     """
 
     statistic: str
+    remedy: str = ""
 
 
 @named_fields

@@ -119,6 +119,20 @@ def test_options_that_do_not_name_their_statistic_are_refused(
         Accumulator("personalization", needs=[CellSpec(options=options)])
 
 
+@pytest.mark.parametrize(("part", "function"), [(ListLengths, "count"), (LengthsOptions, "make")])
+def test_what_a_statistic_of_another_package_raises_is_said_of_it(
+    monkeypatch: pytest.MonkeyPatch, part: type, function: str
+) -> None:
+    def fails(*_: object) -> Any:
+        raise KeyError("hour")
+
+    monkeypatch.setattr(part, function, fails)
+    with pytest.raises(OwnStatisticError, match=f"'lengths': {function} failed .*hour") as raised:
+        _counted("ndcg@2", needs=[CellSpec(options=LengthsOptions())]).read("ndcg@2")
+    assert "LengthsOptions in tests.contract.own_statistic" in raised.value.remedy
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
 def test_a_statistic_gets_the_times_that_a_daemon_passes_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,7 +24,12 @@ from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Ingest, uncountable
 from streameval.engine.partition import META, Layout
 from streameval.events import Batch, Event
-from streameval.events.errors import OwnMetricError, RefusedRecordsError, UncountableRecordsError
+from streameval.events.errors import (
+    OwnMetricError,
+    OwnStatisticError,
+    RefusedRecordsError,
+    UncountableRecordsError,
+)
 from streameval.events.records import Partition
 from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
@@ -175,6 +180,7 @@ def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ..
     [
         (ZeroDivisionError("d"), r"d\b.*\)\. Report this, with the records\. With \[state\]"),
         (OwnMetricError("Correct m.", metric="m"), r"Correct m\..*\)\. With \[state\]"),
+        (OwnStatisticError("Correct s.", statistic="s"), r"Correct s\..*\)\. With \[state\]"),
     ],
 )
 def test_records_that_fail_only_together_end_the_process(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -13,8 +14,9 @@ from streameval.accumulator.inputs import InputIdentities, identities, metric_in
 from streameval.catalogue.context import TIME_ZONE, Context
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import NotKeptError, OwnStatisticError
+from streameval.events.errors import NotKeptError, OwnStatisticError, StreamevalError
 from streameval.events.ids import IdKind
+from streameval.events.previews import describe_error
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.relation import Relation
@@ -199,6 +201,30 @@ def not_kept(metric: Metric, why: str) -> NotKeptError:
         metric=metric.text,
         why=why,
     )
+
+
+@contextmanager
+def own_errors(spec: StatisticSpec, function: str) -> Iterator[None]:
+    """Name the statistic and its package in what `function` of a user's statistic raises.
+
+    Raises:
+        OwnStatisticError: it raised an exception, which is the cause.
+    """
+    try:
+        yield
+    except Exception as error:  # a statistic of another package may raise anything
+        kind = type(getattr(spec, "options", spec))
+        package = kind.__module__.partition(".")[0]
+        if isinstance(error, (StreamevalError, MemoryError)) or package == "streameval":
+            raise
+        remedy = (
+            f"Correct the statistic of {kind.__qualname__} in {kind.__module__}, or report this to "
+            f"the authors of {package}"
+        )
+        problem = f"statistic {spec.name!r}: {function} failed ({describe_error(error)})"
+        raise OwnStatisticError(
+            f"{problem}. {remedy}.", statistic=spec.name, remedy=remedy
+        ) from error
 
 
 class CountedTable(Protocol):
