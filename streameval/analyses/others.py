@@ -99,7 +99,7 @@ class _Guarded(NamedTuple):
         if isinstance(need, StatisticSpec):
             return need
         if self.name == "need" or not callable(need):
-            raise TypeError(f"{need!r:.80} is no specification of a statistic")
+            raise TypeError(f"{need!r:.80} is not a specification of a statistic")
         return self._replace(name="need", function=need)
 
 

@@ -397,7 +397,7 @@ class Joiner:
         )
 
     def _decide(self, table: OpenTable[Any], before: int) -> list[int]:
-        """The rows since a time that are no copies; counts and removes the copies.
+        """The rows since a time that are not copies; counts and removes the copies.
 
         Of copies the earliest counts. Windows of lists of one id must not overlap; an interaction
         counts once within window and lateness.
