@@ -10,9 +10,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, NamedTuple
 
 from streameval.accumulator.kinds.spec import StatisticSpec
-from streameval.engine.analysis import Analysis, Moment
-from streameval.engine.dead_letters import describe_with_line
-from streameval.events.errors import ConfigError, OwnAnalysisError
+from streameval.engine.analysis import Analysis, Moment, own_error
+from streameval.events.errors import ConfigError
 
 _GROUP: Final = "streameval.analyses"
 """Entry points by which other packages name their analyses."""
@@ -59,7 +58,7 @@ def guarded(analysis: Analysis[Any, Any], package: str) -> Analysis[Any, Any]:
         for name, value in analysis._asdict().items()
         if callable(value) and name not in _TYPES
     }
-    return analysis._replace(**functions)
+    return analysis._replace(package=package, **functions)
 
 
 class _Guarded(NamedTuple):
@@ -84,15 +83,7 @@ class _Guarded(NamedTuple):
         except MemoryError:
             raise
         except Exception as error:  # a function of another package may raise anything
-            failure = f"{self.name} failed ({describe_with_line(error)})"
-            raise OwnAnalysisError(
-                f"analysis {self.analysis!r} of the package {self.package}: {failure}. Correct it, "
-                f"or report this to the authors of {self.package}; without [{self.table}] it is "
-                "not called.",
-                analysis=self.analysis,
-                package=self.package,
-                function=self.name,
-            ) from error
+            raise own_error(error, self.analysis, self.table, self.package, self.name) from error
         return result
 
     def _need(self, need: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ import msgspec
 from streameval.checkpoints.settings import is_url
 from streameval.config.checks import check_config, metric_problems
 from streameval.config.config import Config, configuration
-from streameval.events.errors import ConfigError
+from streameval.engine.analysis import installed, own_error
+from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.problems import Problem, problems
 from streameval.sources.settings import SourceOptions
 
@@ -49,12 +51,41 @@ def load(
     table = _table(Path(path))
     if source is not None:
         table.setdefault("source", msgspec.to_builtins(source))
-    try:
-        config = msgspec.convert(table, configuration())
-    except msgspec.ValidationError as error:
-        raise config_error(str(path), error, table, configuration()) from None
+    with _own_errors(table):
+        try:
+            config = msgspec.convert(table, configuration())
+        except msgspec.ValidationError as error:
+            raise config_error(str(path), error, table, configuration()) from None
     config.hide_previews()
     return check_config(str(path), change(_with_paths_below(Path(path), config)))
+
+
+@contextmanager
+def _own_errors(table: Mapping[str, Any]) -> Iterator[None]:
+    """Name the analysis of another package whose settings raise an exception.
+
+    Raises:
+        OwnAnalysisError: `__post_init__` of settings raised one that does not say what is wrong
+            with their values.
+    """
+    try:
+        yield
+    except Exception as unexpected:
+        if isinstance(unexpected, (StreamevalError, MemoryError)):
+            raise
+        for analysis in installed():
+            if analysis.package and analysis.table in table:
+                try:
+                    msgspec.convert(table[analysis.table], analysis.settings)
+                except msgspec.ValidationError:
+                    continue
+                except MemoryError:
+                    raise
+                except Exception as error:  # settings of another package may raise anything
+                    raise own_error(
+                        error, analysis.name, analysis.table, analysis.package, "settings"
+                    ) from error
+        raise
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -16,9 +16,11 @@ import msgspec
 from streameval.accumulator.kinds.spec import Need
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
+from streameval.engine.dead_letters import describe_with_line
 from streameval.engine.monitoring import Monitoring
 from streameval.engine.windows.views import FamilyView
 from streameval.events.analysis_registry import look_up
+from streameval.events.errors import OwnAnalysisError
 from streameval.events.records import Partition
 from streameval.statistics.intervals import Intervals
 
@@ -226,6 +228,8 @@ class Analysis(NamedTuple, Generic[S, R]):
         expects: values of labels that the records should have.
         monitoring: the alerts on its gauges, and the dashboard that shows them.
         headlines: lines above all on the page, each with its tone: better, worse or open.
+        package: package and version of an analysis of another package, set when it is found; empty
+            for those of streameval.
     """
 
     name: str
@@ -247,6 +251,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     expects: Callable[[S], Iterable[Expected]] = _expects_nothing
     monitoring: Callable[[S], Monitoring] = _has_no_monitoring
     headlines: Callable[[R], Sequence[tuple[str, str]]] = _has_no_headlines
+    package: str = ""
 
     def settings_in(self, config: object) -> S | None:
         """Its settings in a configuration; None if it is not configured."""
@@ -272,6 +277,20 @@ class Finding(NamedTuple):
 
     analysis: Analysis[Any, Any]
     report: Any
+
+
+def own_error(
+    error: Exception, analysis: str, table: str, package: str, function: str
+) -> OwnAnalysisError:
+    """The error for what a function, or the settings, of an analysis of another package raised."""
+    failure = f"{function} failed ({describe_with_line(error)})"
+    return OwnAnalysisError(
+        f"analysis {analysis!r} of the package {package}: {failure}. Correct it, or report this to "
+        f"the authors of {package}; without [{table}] it is not called.",
+        analysis=analysis,
+        package=package,
+        function=function,
+    )
 
 
 def installed() -> tuple[Analysis[Any, Any], ...]:

@@ -104,7 +104,8 @@ class OwnAnalysisError(PermanentError):
     Attributes:
         analysis: its name.
         package: its package, with the version.
-        function: the field of `Analysis` that failed, "read" of its reader, or "need" of a need.
+        function: the field of `Analysis` that failed, "settings" included, "read" of its reader,
+            or "need" of a need.
     """
 
     analysis: str

@@ -133,6 +133,9 @@ class _Search(NamedTuple):
             option = error.__cause__
             if not inner and isinstance(option, ConfigError):
                 inner = [Problem(f"{key}.{option.key}".strip("."), option.problem)]
+            elif not inner and isinstance(option, (TypeError, ValueError)):
+                # Raised by settings of another package, which say what is wrong with them.
+                inner = [Problem(key, f"{str(option).rstrip('.')}.")]
             yield from inner or [Problem(key, _wrong_value(hint, value, key, error))]
 
     def _inside(self, hint: Any, value: object, key: str) -> Iterator[Problem]:

@@ -125,6 +125,34 @@ def test_its_table_is_checked_as_those_of_ours(
 
 
 @pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (
+            "raise ValueError('a share is at most 1')",
+            "streameval: streameval.toml: crowd: a share is at most 1.",
+        ),
+        (
+            "raise KeyError('x')",
+            (
+                "streameval: analysis 'crowd' of the package crowd 1.0: settings failed (KeyError: "
+                "'x', crowd.py:12). Correct it, or report this to the authors of crowd 1.0; "
+                "without [crowd] it is not called."
+            ),
+        ),
+    ],
+)
+def test_what_its_settings_raise_is_reported_with_its_table(
+    folder: Path, failure: str, message: str
+) -> None:
+    field = "    at_most: float\n"
+    code = (folder / "crowd.py").read_text()
+    method = f"{field}\n    def __post_init__(self):\n        {failure}\n"
+    (folder / "crowd.py").write_text(code.replace(field, method))
+    done = _check(folder)
+    assert (done.returncode, done.stderr) == (2, f"{message}\n")
+
+
+@pytest.mark.parametrize(
     ("point", "problem"),
     [
         (
