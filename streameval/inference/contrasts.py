@@ -117,8 +117,10 @@ class Contrast(NamedTuple):
         return math.copysign(math.sqrt(value), -lost or 1.0), error
 
 
-def contrasts(control: GroupSums, treatment: GroupSums, *, by_day: bool = False) -> list[Contrast]:
-    """The contrast over all days; `by_day`: over the first day, the first two days, and so on.
+def contrasts(
+    control: GroupSums, treatment: GroupSums, *, cumulative: bool = False
+) -> list[Contrast]:
+    """The contrast over all days; `cumulative`: over the first day, the first two days, and so on.
 
     Both arms have the same days, and lists on each.
 
@@ -130,7 +132,7 @@ def contrasts(control: GroupSums, treatment: GroupSums, *, by_day: bool = False)
         >>> found.control.value, found.treatment.value, f"{found.groups:.0f} groups"
         (1.5, 1.95, '19 groups')
     """
-    total = _running if by_day else _sum_days
+    total = _running if cumulative else _sum_days
     values = control.numerators, treatment.numerators
     lists = [sums.denominators.astype(np.float64) for sums in (control, treatment)]
     # By day: the sums over all groups, and those without each group.

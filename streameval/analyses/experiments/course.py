@@ -79,7 +79,7 @@ def course_of(
     numbers = common[0].days // cells
     # The rows of a day follow each other; its last one has all of them.
     ends = np.flatnonzero(np.diff(numbers, append=numbers[-1:] + 1))
-    by_row = contrasts(*common, by_day=True) if numbers.size else []
+    by_row = contrasts(*common, cumulative=True) if numbers.size else []
     days, daily = numbers[ends], [by_row[row] for row in ends.tolist()]
     if covariates is not None:
         daily = covariates.adjust_daily(daily, days, cells)
