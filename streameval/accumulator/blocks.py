@@ -166,6 +166,15 @@ class Blocks:
             return items, interactions if self._keeps_lists else ()
         return (items, interactions.copy()) if type(interactions) in _CHANGING else None
 
+    def check_rows(self) -> None:
+        """Refuse to take the events while one is half appended.
+
+        Raises:
+            HalfCountedError: a signal handler or an interrupt came in between.
+        """
+        if self._keeps_rows and any(len(rows) != len(block) for _, block, rows in self.waiting):
+            raise interrupted()
+
     def take(self) -> Iterator[tuple[Batch, EventValues]]:
         """The events taken since the last call, and the values of formulas for each."""
         for waiting in self.waiting:
@@ -174,8 +183,6 @@ class Blocks:
 
     def _batch(self, waiting: Waiting) -> tuple[Batch, EventValues]:
         search, block, rows = waiting
-        if self._keeps_rows and len(rows) != len(block):
-            raise interrupted()
         *hits, ranks = block.take()
         matches = matches_of(tuple(hits), *search)
         columns: dict[str, Any] = {}
@@ -207,4 +214,5 @@ def half_counted(problem: str, remedy: str) -> HalfCountedError:
 def interrupted() -> HalfCountedError:
     """The error for counts that are read or changed in the middle of a change."""
     problem = "an interrupt or a signal handler came in between"
-    return half_counted(problem, "only set a flag in a handler")
+    remedy = "only set a flag in a handler; after an interrupt, call reset(), or load a saved state"
+    return half_counted(problem, remedy)

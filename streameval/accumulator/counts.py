@@ -175,9 +175,13 @@ class Counts:
 
     def copy(self) -> Counts:
         """Independent counts with the same content."""
-        table = self.flush().copy()
-        checks = self.event_checks.copy()
-        return Counts(table, self._in_table, checks, self.lists_before, self.resets)
+        table = self.flush()
+        version, copy = table.copied(None)
+        # A signal handler may have counted a batch after some statistics were copied.
+        while version != table.version:
+            version, copy = table.copied(None)
+        lists, checks = int(copy.lists(CELL)[0]), self.event_checks.copy()
+        return Counts(copy, lists, checks, self.lists_before, self.resets)
 
     def read(
         self, metric: str | Metric, named: Sequence[Metric], method: IntervalMethod | None
@@ -212,6 +216,8 @@ class Counts:
 
     def _move_to_table(self) -> None:
         """Empty the blocks: their events wait in the table, to be counted with others."""
+        # Before anything changes: the event that is being appended can then be completed.
+        self.blocks.check_rows()
         means, self._means = self._means, None
         if means is not None:
             means.detach(self.blocks)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Columns, Event, Intervals, metric
+from streameval.accumulator.event_checks import EventChecks
 from streameval.events.errors import HalfCountedError, OwnMetricError
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits
@@ -155,6 +156,52 @@ def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.Monkey
     accumulator.update_many([SHORT])
     assert accumulator.read("hit_rate@2").count == 1
     assert len(errors) == 1
+
+
+def test_reading_in_the_middle_of_a_single_event_is_refused_and_loses_nothing() -> None:
+    accumulator = Accumulator("hit_rate@2", ids="text", intervals=Intervals())
+    for _ in range(200):
+        accumulator.update(*SHORT, user="u")
+    errors: list[Exception] = []
+
+    class Handled(list[Any]):
+        """As a signal handler that reads while only half of an event is in its block."""
+
+        def append(self, row: Any) -> None:
+            with pytest.raises(HalfCountedError, match=r"call reset\(\)") as raised:
+                accumulator.compute()
+            errors.append(raised.value)
+            super().append(row)
+
+    blocks = accumulator._counts.blocks
+    plain, ranked = blocks.waiting
+    blocks.waiting = plain._replace(rows=Handled(plain.rows)), ranked
+    accumulator.update(*SHORT, user="u")
+    accumulator.update(*SHORT, [2], user="u")
+    assert accumulator.lists == accumulator.read("hit_rate@2").count == 202
+    assert len(errors) == 1
+
+
+@pytest.mark.parametrize(("kind", "step"), [(EventChecks, "copy"), (Hits, "mapped")])
+def test_a_copy_has_all_of_a_batch_that_comes_meanwhile_or_nothing(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Any], step: str
+) -> None:
+    accumulator = Accumulator("hit_rate@2", "distinct_items@2")
+    accumulator.update(*SHORT)
+    change, came = getattr(kind, step), list[Any]([SHORT])
+
+    def handled(*args: Any) -> Any:
+        """As a signal handler that counts, and runs in the middle of a copy."""
+        result = change(*args)
+        while came:
+            accumulator.update_many([came.pop()])
+        return result
+
+    monkeypatch.setattr(kind, step, handled)
+    duplicate = accumulator.copy()
+    lists = {reading.lists for reading in duplicate.compute().values()}
+    assert lists == {duplicate.lists} == {duplicate.read("hit_rate@2").count}
+    assert accumulator.lists == accumulator.read("hit_rate@2").count == 2
 
 
 def test_an_interrupt_between_two_lists_leaves_equal_counts() -> None:
