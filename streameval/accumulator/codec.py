@@ -105,7 +105,7 @@ def restore_content(
     if version_read != STATE_VERSION:
         raise unknown_version(_WHAT, version_read, STATE_VERSION)
     ids, lists, names, entries = rest
-    kind = one_kind("ids", content.ids, decode(ids, type=IdKind | None))
+    kind = one_kind("ids", content.ids, decode(ids, type=IdKind | None), LOADED)
     codes = decode_names(content.items, decode(names, type=SavedItems))
     entries_by_name = decode(entries, type=dict[str, msgspec.Raw])
     events = content.events.restore(decode(lists, type=list[Ext]), cells, codes)

@@ -47,14 +47,16 @@ def check_same_inputs(own: Mapping[str, Any], other: Any, sides: tuple[str, str]
     raise unlike("inputs", own, other, sides=sides)
 
 
-def one_kind(of: str, kind: IdKind | None, other: IdKind | None) -> IdKind | None:
+def one_kind(
+    of: str, kind: IdKind | None, other: IdKind | None, sides: tuple[str, str] = MERGED
+) -> IdKind | None:
     """The common kind of ids; None if both are None.
 
     Raises:
         UnlikeStateError: the kinds differ.
     """
     if kind is not None and other is not None and kind != other:
-        raise unlike(of, kind, other)
+        raise unlike(of, kind, other, sides=sides)
     return kind or other
 
 

@@ -218,7 +218,7 @@ def _content(held: StoredCheckpoint, name: str) -> Iterator[bytes]:
 
 _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
     "a metric is missing": (METRICS[:2], {}, "different statistics of .*exposures"),
-    "another depth": (METRICS[1:], {}, "different statistics of labels: the first has hits;"),
+    "another depth": (METRICS[1:], {}, "different statistics of labels: the state has hits;"),
     "without users": (METRICS, {"intervals": None}, "different statistics of .*groups:64"),
     "other groups": (METRICS, {"intervals": Intervals(groups=32)}, "groups:64"),
     "a label is missing": (METRICS, {"by": ["variant"]}, r"by=\['variant', 'country'\]"),

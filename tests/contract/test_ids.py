@@ -240,14 +240,18 @@ def test_states_with_ids_of_the_other_kind_are_neither_merged_nor_loaded() -> No
     words, numbers = _after(TEXT, "mrr"), _after(NUMBERS, "mrr")
     before = laws.bits(words)
     fixed = Accumulator("mrr", ids="text")
-    attempts: list[Callable[[], Any]] = [
-        lambda: words.merge(numbers),
-        lambda: fixed.merge(numbers),
-        lambda: fixed.load_state_dict(numbers.state_dict()),
-        lambda: fixed.adopt(laws.dumped(numbers)),
+    merging, loading = (
+        r"the first has 'text'; the second",
+        r"this program has 'text'; the saved state",
+    )
+    attempts: list[tuple[str, Callable[[], Any]]] = [
+        (merging, lambda: words.merge(numbers)),
+        (merging, lambda: fixed.merge(numbers)),
+        (loading, lambda: fixed.load_state_dict(numbers.state_dict())),
+        (loading, lambda: fixed.adopt(laws.dumped(numbers))),
     ]
-    for attempt in attempts:
-        with pytest.raises(UnlikeStateError, match=r"different ids: .*has 'text'; .*has 'integer'"):
+    for sides, attempt in attempts:
+        with pytest.raises(UnlikeStateError, match=f"different ids: {sides} has 'integer'"):
             attempt()
     assert laws.bits(words) == before
     assert fixed.lists == 0

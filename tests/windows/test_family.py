@@ -169,7 +169,7 @@ def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:
 
 def test_panes_of_another_size_are_refused() -> None:
     good = fed([(0, ("a", "p"))], spec_of(HOURS)).section_bytes()
-    with pytest.raises(UnlikeStateError, match="panes"):
+    with pytest.raises(UnlikeStateError, match="panes: this program has"):
         Log(spec_of(HOURS)).family.restore(good | {"labels/30/7": b""})
 
 

@@ -382,7 +382,8 @@ class Family:
         if missing:
             expected = tuple(table.statistics)
             present_names = tuple(name for name in expected if name not in missing)
-            raise unlike(f"statistics of {self.spec.name}", expected, present_names)
+            what, sides = f"statistics of {self.spec.name}", ("the state", "the backfill")
+            raise unlike(what, expected, present_names, sides=sides)
         self._pending.flush()
         table.distribute(_SLICE_BITS, {0: self._pane(target)})
         if (users := self.mutable_users()) is not None:

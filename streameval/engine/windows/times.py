@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.events.saved_states import damaged, unlike
+from streameval.events.saved_states import LOADED, damaged, unlike
 from streameval.events.times import moment_of
 from streameval.inference.days import calendar_of
 from streameval.statistics.arrays import IntArray, place_values
@@ -234,7 +234,7 @@ def pane_of(name: str, pane: int) -> Pane:
     for length in (pane, HOUR, DAY):
         if size == _size(length):
             return Pane(length, int(index) * length)
-    raise unlike("panes", _size(pane), size)
+    raise unlike("panes", _size(pane), size, sides=LOADED)
 
 
 def span_text(microseconds: int) -> str:
