@@ -33,6 +33,12 @@ def next_version() -> int:
     return next(_VERSIONS)
 
 
+def _are_integers(columns: Sequence[IntArray]) -> bool:
+    """True if all are integers of one length; floats would be cut to integers."""
+    length = len(columns[0])
+    return all(column.dtype.kind in "iub" and column.shape == (length,) for column in columns)
+
+
 class Shape(NamedTuple):
     """The columns of a relation.
 
@@ -96,7 +102,20 @@ class Relation:
         return distinct(self.columns[0]).astype(np.int64)
 
     def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
-        """Add counts (shape (n,) each) to keys (shape (n,) each), which may repeat."""
+        """Add counts (shape (n,) each) to keys (shape (n,) each), which may repeat.
+
+        Raises:
+            ValueError: the columns are not those of the shape, of integers and of one length.
+        """
+        columns, shape = [*keys, *counts], self.shape
+        if (len(keys), len(counts)) != (shape.keys, shape.counts) or not _are_integers(columns):
+            found = ", ".join(
+                f"{column.dtype} {column.shape}" for column in map(np.asarray, columns)
+            )
+            raise ValueError(
+                f"a relation has {shape.keys} key columns and {shape.counts} count columns, of "
+                f"integers and of one length; found {len(keys)} and {len(counts)}: {found}"
+            )
         if keys[0].size:
             found_keys, found_counts = group_sum(keys, counts, self.shape.combine)
             self._note([narrow([*found_keys, *found_counts])])

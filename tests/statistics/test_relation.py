@@ -228,3 +228,18 @@ def test_subtypes_of_ids_are_written_as_str_and_int() -> None:
 def test_a_repeated_name_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
         decode_names(Items(), [["a", "b"], ["a"]])
+
+
+@pytest.mark.parametrize(
+    ("keys", "counts", "found"),
+    [
+        ([[0, 0]], [[1, 1]], r"found 1 and 1: int64 \(2,\), int64 \(2,\)"),
+        ([[0, 0], [5, 5]], [[1.5, 1.0]], r"float64 \(2,\)$"),
+        ([[0, 0], [5]], [[1, 1]], r"int64 \(1,\), int64 \(2,\)$"),
+    ],
+)
+def test_columns_of_another_shape_are_refused(
+    keys: list[list[int]], counts: list[list[float]], found: str
+) -> None:
+    with pytest.raises(ValueError, match=f"2 key columns and 1 count columns.* {found}"):
+        Relation(Shape(keys=2)).add(list(map(np.array, keys)), list(map(np.array, counts)))
