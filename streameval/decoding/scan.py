@@ -119,10 +119,12 @@ class RecordScanner:
 def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:
     """True if the scanner is compiled, and can read the configured fields."""
     keys, paths = zip(*fields.paths(dimensions), strict=True)
-    are_distinct = len(set(paths)) == len(paths) and all(map(is_top_level, paths))
+    are_distinct = len(set(paths)) == len(paths)
+    are_top_level = all(map(is_top_level, paths))
     unread = {key.partition(".")[0] for key in keys}.difference(_READ, {"labels"})
     too_many = len(_READ) + len(dimensions) > _MOST_FIELDS
-    return not (Scanner is None or fields.types is not None or unread or too_many) and are_distinct
+    is_excluded = Scanner is None or fields.types is not None or unread or too_many
+    return not is_excluded and are_distinct and are_top_level
 
 
 def _names_of(codes: bytes, names: Sequence[Any]) -> list[Any]:
