@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from streameval.accumulator.counts import CELL, Counts
 from streameval.accumulator.event_checks import EventChecks
@@ -20,9 +20,7 @@ from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch, Event, Id, Interaction, Interactions
-from streameval.events.errors import (
-    SuspiciousEventsWarning,
-)
+from streameval.events.errors import SuspiciousEventsWarning
 from streameval.events.extras import LazyModule
 from streameval.events.forks import forkable_lock
 from streameval.events.ids import IdKind
@@ -58,8 +56,6 @@ else:
         LazyModule(f"streameval.accumulator.kinds.{name}")
         for name in ("experiment", "groups", "users")
     )
-
-T = TypeVar("T")
 
 _CHECKED = 16
 """`compute` looks for advice again after so many times fewer lists than there are."""

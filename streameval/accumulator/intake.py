@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -56,7 +56,6 @@ else:
     # A loop that counts single events has no columns.
     arrow, columns = (LazyModule(f"streameval.events.{name}") for name in ("arrow", "columns"))
 
-T = TypeVar("T")
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
 _USERS = frozenset({str, int, type(None)})

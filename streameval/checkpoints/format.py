@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -35,8 +35,6 @@ _EMPTY: Final = "%"
 _DOTTED: Final = frozenset({".", "..", IDENTITY_FILE})
 _ROUND: Final = re.compile(ROUNDS + r"/([0-9a-f]{16})/([0-9]{20})\.round")
 _IDENTITY_VERSION: Final = 1
-
-T = TypeVar("T")
 
 
 Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
