@@ -230,7 +230,8 @@ def declaration_problems(
         yield "a coroutine cannot be a metric; write def without async"
     arguments = [*inspect.signature(function).parameters.values()]
     if not arguments or arguments[0].name not in readable():
-        yield f"the first argument must be one of {', '.join(readable())}"
+        found = f"{arguments[0].name!r} is not" if arguments else "is missing; give"
+        yield f"the first argument {found} one of {', '.join(readable())}"
         return
     if options["per"] not in units_of(function):
         fitting = " or ".join(map(repr, units_of(function)))

@@ -169,6 +169,9 @@ class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
 class SimulatorOptions(_Options, frozen=True, kw_only=True, tag="simulator"):
     """Simulated traffic of variants with a known difference between them.
 
+    Its records have `event_id`, `ts` (`time_unit = "iso8601"`), `user`, `variant`, `country`,
+    `recommendations` and `interactions`.
+
     Attributes:
         seed: equal seeds give equal records.
         events: number of records; None: endless.
