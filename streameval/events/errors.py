@@ -90,10 +90,12 @@ class OwnStatisticError(PermanentError):
 
     Attributes:
         statistic: its name in saved states, or the class of its options.
-        remedy: what to correct, of one that raised an exception, which is the cause.
+        function: "make" or "count", if that raised an exception, which is the cause.
+        remedy: what to correct, if it did.
     """
 
     statistic: str
+    function: str = ""
     remedy: str = ""
 
 

@@ -15,6 +15,7 @@ from streameval.accumulator.kinds.cells import CellSpec
 from streameval.config.config import Config
 from streameval.engine import analysis as door
 from streameval.engine.analysis import Analysis
+from streameval.evaluation.shell.exits import FAILED, USAGE_ERROR, status_of
 from streameval.events import Batch
 from streameval.events.errors import NotKeptError, OwnStatisticError
 from streameval.sources.settings import SimulatorOptions
@@ -130,6 +131,8 @@ def test_what_a_statistic_of_another_package_raises_is_said_of_it(
     with pytest.raises(OwnStatisticError, match=f"'lengths': {function} failed .*hour") as raised:
         _counted("ndcg@2", needs=[CellSpec(options=LengthsOptions())]).read("ndcg@2")
     assert "LengthsOptions in tests.contract.own_statistic" in raised.value.remedy
+    # A restart makes a dead letter of the record that cannot be counted.
+    assert status_of(raised.value) == (FAILED if function == "count" else USAGE_ERROR)
     assert isinstance(raised.value.__cause__, KeyError)
 
 

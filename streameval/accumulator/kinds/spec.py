@@ -204,7 +204,7 @@ def not_kept(metric: Metric, why: str) -> NotKeptError:
 
 
 @contextmanager
-def own_errors(spec: StatisticSpec, function: str) -> Iterator[None]:
+def own_errors(spec: StatisticSpec, function: Literal["make", "count"]) -> Iterator[None]:
     """Name the statistic and its package in what `function` of a user's statistic raises.
 
     Raises:
@@ -223,7 +223,7 @@ def own_errors(spec: StatisticSpec, function: str) -> Iterator[None]:
         )
         problem = f"statistic {spec.name!r}: {function} failed ({describe_error(error)})"
         raise OwnStatisticError(
-            f"{problem}. {remedy}.", statistic=spec.name, remedy=remedy
+            f"{problem}. {remedy}.", statistic=spec.name, function=function, remedy=remedy
         ) from error
 
 

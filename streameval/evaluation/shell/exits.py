@@ -13,7 +13,7 @@ from typing import Final
 
 from typer import Exit, TyperException
 
-from streameval.events.errors import ConfigError, PermanentError, StreamevalError
+from streameval.events.errors import ConfigError, OwnStatisticError, PermanentError, StreamevalError
 from streameval.events.printable import printable
 from streameval.memory import REMEDY
 
@@ -34,7 +34,9 @@ def output_error(error: OSError) -> OutputError:
 
 def status_of(error: StreamevalError) -> int:
     """2 if the caller must change something first, else 1."""
-    return USAGE_ERROR if isinstance(error, PermanentError) else FAILED
+    # With [state], a restart tries each record alone, and makes a dead letter of one that fails.
+    may_isolate = isinstance(error, OwnStatisticError) and error.function == "count"
+    return USAGE_ERROR if isinstance(error, PermanentError) and not may_isolate else FAILED
 
 
 def out_of_memory(error: BaseException) -> str:
