@@ -75,7 +75,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
         "history_too_long": "The history has more than 10,000 items.",
-        "uncountable": "Your own metric or statistic, or a bug, raises while it is counted.",
+        "uncountable": "Counting it fails in your own metric or statistic, or by a bug.",
     }
 )
 """Each reason with its explanation; counters and documentation are generated from it."""
