@@ -69,6 +69,17 @@ class Assembly(msgspec.Struct, kw_only=True):
             self.member.close()
 
 
+def running_worker(name: str) -> Executor:
+    """An executor of one thread, which runs already.
+
+    A thread that begins when no memory is left may end before it says that it runs, and Python
+    then waits for it for ever.
+    """
+    worker = ThreadPoolExecutor(1, thread_name_prefix=name)
+    worker.submit(int).result()
+    return worker
+
+
 def assemble(
     config: Config,
     environment: Mapping[str, str],
@@ -111,7 +122,7 @@ def assemble(
         limits=limits,
     )
     ingest.first = FirstRecords(streams_of(config))
-    worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+    worker = running_worker("checkpoints")
     checkpointer: Checkpointer | MemoryOnly
     if checkpoints is None or config.state is None:
         checkpointer = MemoryOnly(ingest, dead_letters, clock, worker)

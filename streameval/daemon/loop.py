@@ -6,7 +6,7 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import suppress
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config.field_check import NAMELESS_AFTER, FieldCheck
 from streameval.config.pipeline import decodable_batches, join_frontend
-from streameval.daemon.assembly import Assembly
+from streameval.daemon.assembly import Assembly, running_worker
 from streameval.daemon.log import Onsets, emit, level_of
 from streameval.daemon.reading import SnapshotReader
 from streameval.engine.analysis import UnreadPartitions
@@ -56,7 +56,7 @@ class Loop:
         web_config: Callable[[], WebConfigHealth | None],
         reader: Executor | None = None,
     ) -> None:
-        thread = reader or ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
+        thread = reader or running_worker("snapshots")
         self._web_config = web_config
         self._parts = parts
         self._publish = publish

@@ -6,6 +6,7 @@ import gc
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -77,6 +78,18 @@ def test_the_daemon_is_not_ready_before_the_source_answers() -> None:
     published = run(script, 12)
     assert not any(snapshot.health.ready for snapshot in published)
     assert {snapshot.health.trouble for snapshot in published} == {"no broker"}
+
+
+def test_the_threads_of_a_daemon_run_before_it_counts(tmp_path: Path) -> None:
+    """One that begins when no memory is left may never say so, and the daemon would hang."""
+    (tmp_path / "empty.ndjson").touch()
+    config = Config(metrics=["ctr"], source=FilesOptions(paths=[str(tmp_path / "empty.ndjson")]))
+    before = set(threading.enumerate())
+    parts = assemble(config, {}, ManualTime().clock)
+    loop = Loop(parts, lambda _: None, ManualTime().clock, lambda: None)
+    names = {thread.name for thread in set(threading.enumerate()) - before}
+    loop.run(lambda: True)
+    assert {"checkpoints_0", "snapshots_0"} <= names
 
 
 def test_a_snapshot_is_taken_every_second_even_without_records() -> None:

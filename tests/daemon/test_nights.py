@@ -182,7 +182,9 @@ def test_the_last_line_says_that_no_memory_is_left(tmp_path: Path) -> None:
         with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as pipe:
             pipe.writelines(line + b"\n" for line in many_items(3_000))
         assert daemon.ended() == 1
-    match(told(daemon, tmp_path), expected("memory.log"))
+    # Python itself may write about threads that end for want of memory, even in the last line.
+    first, *_, last = told(daemon, tmp_path)
+    match([first, last], expected("memory.log"))
 
 
 @pytest.mark.nightly

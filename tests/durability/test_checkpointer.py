@@ -335,6 +335,29 @@ def test_counters_of_a_join_begin_behind_all_lists_that_may_have_been_exported()
     assert member.shown == 26 - 10
 
 
+def test_counters_of_a_join_wait_for_each_log_to_reach_its_commit() -> None:
+    lists, clicks = (joins := Joined(idle=False)).partitions[Partition("lists", 0)]
+    policies = with_policy("on_foreign_progress", "rebuild")
+    member = LoneMember(frontend=joins.frontend(), policies=policies)
+    _assign_joined(member, (10, 20), (lists, clicks))
+    # The lists of the commit are over, and both logs together are past the sum of its offsets.
+    for minute in range(30):
+        value = joins.value(lists, f"r{minute}", "x", minute)
+        member.checkpointer.apply(batch_of(lists, [value], minute))
+        if not minute % 2:
+            value = joins.value(clicks, f"r{minute}", "x", minute)
+            member.checkpointer.apply(batch_of(clicks, [value], minute // 2))
+    member.checkpoint()
+    assert member.shown == 0
+    for minute in range(30, 40):
+        for log, offset in ((clicks, minute - 15), (lists, minute)):
+            value = joins.value(log, f"r{minute}", "x", minute)
+            member.checkpointer.apply(batch_of(log, [value], offset))
+    member.checkpoint()
+    # 36 lists are over now; 30 were when the clicks reached their commit.
+    assert member.shown == 36 - 30
+
+
 def _join() -> JoinFrontend:
     options = AttributionOptions(
         impressions=[SHOWN.topic],
