@@ -12,7 +12,7 @@ def run_command() -> NoReturn:
         from streameval.cli.app import status  # noqa: PLC0415  worker processes need no app
         from streameval.evaluation.shell.exits import prepare_streams  # noqa: PLC0415  nor streams
     except (ImportError, MemoryError, SystemError) as error:
-        from streameval.memory import REMEDY, is_out_of_memory  # noqa: PLC0415  as above
+        from streameval.events.out_of_memory import REMEDY, is_out_of_memory  # noqa: PLC0415  as above
 
         if is_out_of_memory(error):
             sys.stderr.write(f"streameval: no memory is left; {REMEDY}.\n")

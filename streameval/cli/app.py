@@ -26,7 +26,7 @@ from streameval.evaluation.shell.exits import (
     usage_message,
 )
 from streameval.events.errors import StreamevalError
-from streameval.memory import is_out_of_memory
+from streameval.events.out_of_memory import is_out_of_memory
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -34,8 +34,8 @@ from streameval.events.errors import (
     OwnStatisticError,
     StreamevalError,
 )
+from streameval.events.out_of_memory import is_out_of_memory
 from streameval.events.previews import describe_traceback
-from streameval.memory import is_out_of_memory
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")

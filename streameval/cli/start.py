@@ -37,7 +37,7 @@ def main() -> NoReturn:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """As `streameval.memory`, which cannot be imported then."""
+    """As `streameval.events.out_of_memory`, which cannot be imported then."""
     try:
         mmap(-1, 1 << 28).close()
     except OSError:

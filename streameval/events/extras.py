@@ -10,7 +10,7 @@ from typing import Any
 
 from streameval.events.errors import ConfigError, MissingExtraError
 from streameval.events.forks import forkable_lock
-from streameval.memory import is_out_of_memory
+from streameval.events.out_of_memory import is_out_of_memory
 
 
 @cache

@@ -11,7 +11,7 @@ accumulator = streameval.Accumulator("ndcg@10")
 accumulator.update(["a", "b"], ["b"])
 """
 
-ROOMS = {"accumulator", "catalogue", "events", "inference", "memory", "metrics", "statistics"}
+ROOMS = {"accumulator", "catalogue", "events", "inference", "metrics", "statistics"}
 """Packages that count, and the module that must be there when memory has run out."""
 
 SLOW = {"ast", "difflib", "hashlib", "inspect", "json", "pkgutil"}

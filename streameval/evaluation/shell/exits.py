@@ -14,8 +14,8 @@ from typing import Final
 from typer import Exit, TyperException
 
 from streameval.events.errors import ConfigError, OwnStatisticError, PermanentError, StreamevalError
+from streameval.events.out_of_memory import REMEDY
 from streameval.events.printable import printable
-from streameval.memory import REMEDY
 
 DONE: Final = 0
 FAILED: Final = 1
