@@ -52,7 +52,7 @@ POINTS: Mapping[str, Point] = MappingProxyType(
     {
         "in-first": Point(*_SCHEDULER, "first"),
         "before-letters": Point(*_LETTERS, "write"),
-        "amid-letters": Point(*_LETTERS, "_accepted"),
+        "amid-letters": Point(*_LETTERS, "_is_accepted"),
         "after-letters": Point(*_LETTERS, "write", after=True),
         "before-write": Point(*_DISK, "create", about=_ROUND),
         "before-fsync": Point(*_DISK, "sync", about=_ROUND),
@@ -72,9 +72,14 @@ REVOKING = ("in-revoke", "after-revoke")
 """Points that need a second member."""
 
 
-def kill_at(point: Point) -> None:
+def method_of(point: Point) -> tuple[Any, Any]:
+    """The class of a point, and its method."""
     owner = getattr(importlib.import_module(point.module), point.owner)
-    method = getattr(owner, point.method)
+    return owner, getattr(owner, point.method)
+
+
+def kill_at(point: Point) -> None:
+    owner, method = method_of(point)
     calls = 0
 
     @functools.wraps(method)

@@ -7,7 +7,7 @@ import pytest
 
 from streameval.testing.broker import Broker
 from tests.chaos.check import Problems
-from tests.chaos.faulty_daemon import POINTS
+from tests.chaos.faulty_daemon import POINTS, Point, method_of
 from tests.chaos.proxy import Proxy, proxied_broker
 from tests.chaos.run import ERRORS, ScenarioRun
 from tests.chaos.scenarios import IN_FOLDER, ON_OWN_BROKER, ON_S3, run_scenario
@@ -28,6 +28,11 @@ _CASES = (
     *(f"{name}{_ON_S3}" for name in ON_S3),
     *(f"{name}{_THROUGH_CONFLUENT}" for name in IN_FOLDER),
 )
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_the_method_of_each_kill_point_exists(point: Point) -> None:
+    assert callable(method_of(point)[1])
 
 
 @pytest.mark.parametrize(
