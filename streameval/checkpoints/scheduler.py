@@ -101,7 +101,7 @@ class _Round:
         self.job: Future[list[DurableCheckpoint]] = Future()
 
     def proceed(self, saved: list[DurableCheckpoint]) -> None:
-        """Do the steps after the write; `written`: the durable checkpoints."""
+        """Do the steps after the write; `saved`: the durable checkpoints."""
         with suppress(StopIteration):
             self.steps.send(saved)
 
@@ -375,7 +375,7 @@ class PartitionCheckpoints:
         offset: of the newest checkpoint; None before the first.
         durable: next offset of each log in the newest checkpoint.
         counted: see `RestorePlan`.
-        showing: True if counters export its evidence.
+        is_exporting: True if counters export its evidence.
     """
 
     def __init__(self, plan: RestorePlan, ingest: Ingest, evidence: EvidenceReader) -> None:
@@ -420,7 +420,7 @@ class PartitionCheckpoints:
         return self._ingest.partitions[self.partition].has_counted(self.counted)
 
     def may_commit(self, offsets: Mapping[Partition, int]) -> bool:
-        """Return whether the group has committed none of these offsets already."""
+        """True unless a rebuild is below what the group has committed: no commit goes back."""
         return all(offsets[log] >= offset for log, offset in self.counted.items())
 
     @property

@@ -245,7 +245,7 @@ class Clock:
     so that sparse logs can take their usual steps. The clock is the largest accepted time.
 
     Attributes:
-        now: largest accepted time, microseconds; NEVER before `voters` or a complete run.
+        now: largest accepted time, microseconds; BEFORE_ALL before `voters` or a complete run.
 
     Example:
         >>> clock = Clock(ClockRule(max_ahead=10, voters=3))
@@ -346,8 +346,8 @@ class Clock:
     def _accept_times(self, events: _Events, earlier: int) -> Clocks:
         """The accepted times of the events after the `earlier` ones.
 
-        A time far ahead is replaced by the largest one that the voters accept; NEVER if there are
-        too few voters.
+        A time far ahead is replaced by the largest one that the voters accept; BEFORE_ALL if there
+        are too few voters.
         """
         accepted, limit = events.times[earlier:].copy(), self._limit
         ahead = earlier + np.flatnonzero(accepted > limit)

@@ -33,7 +33,7 @@ class RecordSlice(NamedTuple):
     """Consecutive records of one log that are next in order.
 
     Attributes:
-        before: clock of the log before each record of the content; NEVER before the first.
+        before: clock of the log before each record of the content; BEFORE_ALL before the first.
         offsets: of all records of the batch.
         future: the valid records from the future, or None.
     """

@@ -456,7 +456,7 @@ class OpenTable(Generic[R]):
         return end
 
     def latest(self, until: int, among: Callable[[R], BoolArray] | None = None) -> int:
-        """The largest time up to a limit; NEVER without one.
+        """The largest time up to a limit; BEFORE_ALL without one.
 
         `among`: which records to look at; None: all.
         """
