@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -233,23 +233,33 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
         remedy = f"write [{key}] once, in single brackets"
     elif expected:
         may_be_share = isinstance(value, str) or any(map(_is_share, fitting))
-        hint = percentage_hint(value) if may_be_share else ""
-        remedy = f"give {' or '.join(expected)}{hint}"
+        percentage = percentage_hint(value, partial(_is_valid, hint)) if may_be_share else ""
+        remedy = f"give {' or '.join(expected)}{percentage}"
     else:
         return f"found {_json(value)}: {error}."
     return f"found {_json(value)}; {remedy}."
 
 
-def percentage_hint(value: object) -> str:
+def _is_valid(hint: Any, value: object) -> bool:
+    with suppress(msgspec.ValidationError):
+        msgspec.convert(value, hint)
+        return True
+    return False
+
+
+def percentage_hint(value: object, is_allowed: Callable[[float], bool]) -> str:
     """How a percentage is written as a number; empty for anything else.
 
-    `value`: text, or a number where a share is expected; beyond 1 it may be meant as a percentage.
+    Args:
+        value: text, or a number where a share is expected; beyond 1 it may be meant as a
+            percentage.
+        is_allowed: whether a number may be given instead, so that none is named that is refused.
 
     Example:
-        >>> percentage_hint("-5%"), percentage_hint("five")
+        >>> percentage_hint("-5%", lambda share: share < 0), percentage_hint("five", bool)
         (': -5 % is -0.05', '')
-        >>> percentage_hint(95), percentage_hint(0.95)
-        (': 95 % is 0.95', '')
+        >>> [percentage_hint(value, lambda share: share > 0.5) for value in (95, 0.95, 5)]
+        [': 95 % is 0.95', '', '']
     """
     if is_number(value):
         share: Any = value
@@ -257,9 +267,10 @@ def percentage_hint(value: object) -> str:
     else:
         number = value[:-1].strip() if isinstance(value, str) and value.endswith("%") else ""
     try:
-        return f": {number} % is {float(number) / 100:g}"
+        meant = float(number) / 100
     except ValueError:
         return ""
+    return f": {number} % is {meant:g}" if is_allowed(meant) else ""
 
 
 _KINDS: Final[Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]]] = {

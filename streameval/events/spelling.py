@@ -15,7 +15,8 @@ def nearest(text: str, candidates: Iterable[str], similarity: float = 0.6) -> li
     """
     from difflib import get_close_matches  # noqa: PLC0415  slow, and for a mistake only
 
-    return get_close_matches(text.lower(), list(candidates), n=3, cutoff=similarity)
+    names = list(dict.fromkeys(candidates))
+    return get_close_matches(text.lower(), names, n=3, cutoff=similarity)
 
 
 def suggestion(text: str, candidates: Iterable[str]) -> str:

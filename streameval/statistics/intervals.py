@@ -61,14 +61,22 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not isinstance(groups, Integral) or groups not in get_args(GroupCount):
             choices = ", ".join(map(str, get_args(GroupCount)))
             raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {choices}.")
-        if not (is_number(self.confidence) and 0.5 < self.confidence < 1.0):
+        if not _is_confidence(self.confidence):
             allowed = "give a share above 0.5 and below 1, for example 0.95"
-            hint = percentage_hint(self.confidence)
+            hint = percentage_hint(self.confidence, _is_confidence)
             raise MetricError(f"Intervals(confidence={self.confidence!r}): {allowed}{hint}.")
-        if not (is_number(self.precision) and 0.0 < self.precision <= 1.0):
+        if not _is_precision(self.precision):
             allowed = "give a relative half width above 0 and up to 1, for example 0.02"
-            hint = percentage_hint(self.precision)
+            hint = percentage_hint(self.precision, _is_precision)
             raise MetricError(f"Intervals(precision={self.precision!r}): {allowed}{hint}.")
+
+
+def _is_confidence(value: Any) -> bool:
+    return is_number(value) and 0.5 < value < 1.0
+
+
+def _is_precision(value: Any) -> bool:
+    return is_number(value) and 0.0 < value <= 1.0
 
 
 def check_method(method: str, methods: Sequence[str]) -> None:

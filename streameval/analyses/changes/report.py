@@ -69,9 +69,9 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         check_types(self)
         if not (_DAYS.fullmatch(self.once_in) and self.days >= _LEAST):
             self._refuse("once_in", f"give whole days, from {_LEAST}d on, like 91d or 365d")
-        if not 0.0 <= self.tolerate < 1.0:
-            remedy = f"give a share from 0 to below 1, like 0.01{percentage_hint(self.tolerate)}"
-            self._refuse("tolerate", remedy)
+        if not _is_tolerable(self.tolerate):
+            hint = percentage_hint(self.tolerate, _is_tolerable)
+            self._refuse("tolerate", f"give a share from 0 to below 1, like 0.01{hint}")
         if self.ignored is None:
             self._refuse("ignore", 'give days, like "2026-12-24" or "2026-12-24/2027-01-01"')
         if not self.against:
@@ -137,6 +137,10 @@ def change_problems(changes: ChangeSettings, stored: CountedSetup) -> Iterator[K
         if name not in choices and choices:
             problem = f"{name!r} is not counted by user; choose one of {', '.join(choices)}."
             yield f"changes.metrics[{index}]", f"{problem}{suggestion(name, choices)}"
+
+
+def _is_tolerable(share: float) -> bool:
+    return 0.0 <= share < 1.0
 
 
 class ChangeVerdict(Code):

@@ -102,12 +102,14 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         numbers: Mapping[str, Any] = {"lift": self.lift, "power": self.power}
-        if not (is_number(numbers["lift"]) and 0.0 < self.lift <= 1.0):
+        if not _is_lift(numbers["lift"]):
             remedy = "give a share above 0 and up to 1, like 0.02 for 2 %"
-            raise MetricError(f"lift={self.lift!r}: {remedy}{percentage_hint(self.lift)}")
-        if not (is_number(numbers["power"]) and 0.5 <= self.power < 1.0):
+            hint = percentage_hint(self.lift, _is_lift)
+            raise MetricError(f"lift={self.lift!r}: {remedy}{hint}")
+        if not _is_power(numbers["power"]):
             remedy = "give a share from 0.5 to below 1, like 0.8"
-            raise MetricError(f"power={self.power!r}: {remedy}{percentage_hint(self.power)}")
+            hint = percentage_hint(self.power, _is_power)
+            raise MetricError(f"power={self.power!r}: {remedy}{hint}")
         if len(self.shares) < 2 or not all(
             is_number(share) and 0.0 < share < math.inf for share in self.shares
         ):
@@ -119,6 +121,14 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     def split(self) -> tuple[float, ...]:
         """The shares, which sum to 1."""
         return tuple(share / sum(self.shares) for share in self.shares)
+
+
+def _is_lift(value: Any) -> bool:
+    return is_number(value) and 0.0 < value <= 1.0
+
+
+def _is_power(value: Any) -> bool:
+    return is_number(value) and 0.5 <= value < 1.0
 
 
 def plan(

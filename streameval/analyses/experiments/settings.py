@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -200,9 +200,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     )
         for name, limit in self.guardrails.items():
             falls = by_name[name].higher_is_better is not False
-            if not math.isfinite(limit) or not -1 < limit <= 1 or (limit > 0) is falls:
+            is_allowed = partial(_is_guardrail, falls=falls)
+            if not is_allowed(limit):
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
-                remedy = f"give {sign}{percentage_hint(limit)}"
+                remedy = f"give {sign}{percentage_hint(limit, is_allowed)}"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; {remedy}.")
         if self.since is not None and any(day <= number_of_day(self.since) for day in self.changes):
             message = (
@@ -216,6 +217,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if not 0 <= self.pre_period <= _LONGEST:
             message = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
             raise ConfigError(where, "pre_period", message)
+
+
+def _is_guardrail(limit: float, *, falls: bool) -> bool:
+    return -1.0 < limit <= 0.0 if falls else 0.0 < limit <= 1.0
 
 
 def judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
