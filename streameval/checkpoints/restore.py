@@ -85,7 +85,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The start of a partition: its offsets, and the checkpoint to load.
 
     Attributes:
-        counted: of each log, the offset below which earlier checkpoints may have been exported, if
+        counted: of each log, the offset below which other checkpoints may have been exported, if
             they may hold more than this one: the state is rebuilt up to there, and counters begin
             behind the lists below. Empty if it has all that was exported.
         saved: the checkpoint to load; None to start empty.
@@ -342,8 +342,13 @@ class RestorePlanner:
             log: max(at, committed[log], begun.get(log, 0), exported.get(log, 0))
             for log, at in offsets.items()
         }
-        # A damaged checkpoint of a join may have closed more lists at the same offsets.
-        return counted if torn or begun or counted != offsets else {}
+        # Another checkpoint of a join may have closed more lists at the same or lower offsets: a
+        # damaged one, or that of the commit, whose owner did not wait for idle logs.
+        lags = any(
+            log.committed is not None and log.committed < offsets[log.partition]
+            for log in assignment.logs
+        )
+        return counted if torn or begun or lags or counted != offsets else {}
 
 
 def has_no_valid_record(saved: SavedCheckpoint) -> bool:

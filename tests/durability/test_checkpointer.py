@@ -23,6 +23,7 @@ from streameval.events.records import CommitAnswer, Partition
 from streameval.events.saved_states import damaged
 from streameval.join.attribution import AttributionOptions, InteractionOptions
 from streameval.join.frontend import JoinFrontend
+from streameval.join.state import JoinedState
 from tests.batches import batch_of
 from tests.crashes.workload import Joined
 from tests.durability.checkpointing import (
@@ -356,6 +357,41 @@ def test_counters_of_a_join_wait_for_each_log_to_reach_its_commit() -> None:
     member.checkpoint()
     # 36 lists are over now; 30 were when the clicks reached their commit.
     assert member.shown == 36 - 30
+
+
+def test_counters_of_a_join_export_no_list_that_another_owner_closed_before_its_window() -> None:
+    lists, clicks = (joins := Joined(idle=True)).partitions[Partition("lists", 0)]
+
+    def count(member: LoneMember, clicked: range, shown: range) -> None:
+        for log, minutes in ((clicks, clicked), (lists, shown)):
+            for minute in minutes:
+                value = joins.value(log, f"r{minute}", "x", minute)
+                member.checkpointer.apply(batch_of(log, [value], minute))
+        member.checkpoint()
+
+    fenced = LoneMember(MemoryStore(), frontend=joins.frontend())
+    fenced.trouble = "another member has the partition"
+    successor = LoneMember(fenced.store, frontend=joins.frontend())
+    for member in (fenced, successor):
+        _assign_joined(member, (None, None), (lists, clicks))
+    count(successor, range(2), range(10))
+    (state,) = successor.ingest.partitions.values()
+    assert isinstance(state, JoinedState)
+    state.propose([lists, clicks])
+    successor.checkpoint()
+    state.accept([lists, clicks])
+    state.finish()
+    successor.checkpoint()
+    assert successor.shown == 10
+    # It has read on meanwhile, and its checkpoint is the newest.
+    count(fenced, range(11), range(14))
+    committed = successor.commits[-1]
+    heir = LoneMember(fenced.store, frontend=joins.frontend())
+    starts = _assign_joined(heir, (committed[lists], committed[clicks]), (lists, clicks))
+    assert starts[clicks] > committed[clicks]
+    count(heir, range(starts[clicks], 30), range(starts[lists], 30))
+    # 26 lists are over.
+    assert 0 < heir.shown <= 26 - 10
 
 
 def _join() -> JoinFrontend:
