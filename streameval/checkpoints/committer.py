@@ -56,6 +56,7 @@ class OffsetCommitter:
 
     Attributes:
         pending: True to call `commit` again soon: an answer or a newer checkpoint waits.
+        exported: shard -> offset of each log up to which counters have exported its evidence.
     """
 
     def __init__(

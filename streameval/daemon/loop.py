@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from streameval.checkpoints.scheduler import ProcessClock
-from streameval.config.field_check import NAMELESS_AFTER, FieldCheck
+from streameval.config.field_check import FieldCheck
 from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly, running_worker
 from streameval.daemon.log import Onsets, emit, level_of
@@ -33,6 +33,9 @@ from streameval.join.state import JoinedState
 
 _WAIT_SECONDS = 10.0
 """Seconds after which a join that one log holds up says so."""
+
+_REPEAT_SECONDS = 3_600.0
+"""Seconds after which the log repeats a warning about a name that no record has."""
 
 _MAX_POLL = 0.2
 """Longest poll, seconds; bounds the reaction time to signals."""
@@ -215,13 +218,13 @@ class Loop:
                 if stream.unnamed_types
             }
         )
-        problem = snapshot.health.trouble
-        if status.health.trouble is None and problem is not None:
+        warning = snapshot.health.trouble
+        if status.health.trouble is None and warning is not None:
             now = self._clock.monotonic()
-            hours = int((now - self._advised.setdefault(snapshot.about, now)) // NAMELESS_AFTER)
-            # What no record has, is repeated each hour; other advice is logged once.
+            hours = int((now - self._advised.setdefault(snapshot.about, now)) // _REPEAT_SECONDS)
+            # A warning about a name that no record has is repeated; others are logged once.
             about = (*snapshot.about, hours if snapshot.health.unmatched else 0)
-            self._warnings.observe({about: {"advice": problem}})
+            self._warnings.observe({about: {"advice": warning}})
 
     def _pause(self) -> None:
         """Pause logs that lead too far in a join; all logs while dead letters cannot be written."""
