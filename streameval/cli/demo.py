@@ -187,10 +187,8 @@ def _summaries(snapshot: Snapshot) -> list[str]:
     """The verdicts about each variant in one line, and the true lifts."""
     report = EXPERIMENTS.report_in(snapshot.findings)
     lifts = [f"{metric} {lift}" for metric in values(snapshot) if (lift := _truth(metric))]
-    return [
-        *(summary_lines(report) if report else ()),
-        f"True lifts of {VARIANTS[-1]}: {', '.join(lifts)}.",
-    ]
+    truth = [f"True lifts of {VARIANTS[-1]}: {', '.join(lifts)}."] if lifts else []
+    return [*(summary_lines(report) if report else ()), *truth]
 
 
 def _status(snapshot: Snapshot) -> str:

@@ -104,6 +104,7 @@ metrics = ["ctr"]
 labels = ["variant", "model"]
 segments = ["country"]
 intervals = {}
+web = { listen = "127.0.0.1:0" }
 
 [source]
 type = "files"

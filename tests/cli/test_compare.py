@@ -186,7 +186,7 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
     assert list(row) == [name for name in total if name not in ("days", "daily", "weekly")]
     assert total["days"] == []
-    anytime = compared(*call, "--method", "anytime")["comparisons"][0]
+    anytime = compared(*call, *TIME, "--method", "anytime")["comparisons"][0]
     assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])
 
 

@@ -223,5 +223,7 @@ def test_the_log_of_a_frozen_replica_names_what_it_lost_and_got_back(
             one.process.send_signal(signal.SIGCONT)
             one.until(lambda: one.logged("partitions_rejoined") or assigned(one, 3))
             assert one.stop() == 0
-    log = "\n".join(told(one, tmp_path)).replace(topic, "topic")
+    # A replica that is without partitions for long enough shows the values of the checkpoints.
+    lines = (line for line in told(one, tmp_path) if "event=stored_values_shown" not in line)
+    log = "\n".join(lines).replace(topic, "topic")
     match(log.replace(broker.bootstrap_servers, "broker").splitlines(), expected("frozen.log"))

@@ -121,7 +121,7 @@ def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> 
 
 def test_the_demo_shows_joined_values() -> None:
     done = run(
-        *("demo", "--attribution", "--seconds", "4", "--events-per-second", "900"),
+        *("demo", "--attribution", "--seconds", "6", "--events-per-second", "900"),
         *("--listen", "127.0.0.1:0"),
     )
     assert done.returncode == 0, done.stderr
