@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from inspect import Parameter, signature
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
@@ -467,6 +468,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     with warned_notes() as around:
         options = options_of(
             {**reading, **unknown},
+            evaluate,
             metrics=metric_texts(requested),
             by=(by,) if isinstance(by, str) else by,
             every=every,
@@ -546,16 +548,23 @@ def metric_texts(metrics: Iterable[Any]) -> list[str]:
     return [metric_of(metric).text for metric in flat]
 
 
-def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
-    """The options of a call; `others`: fields of `Options` besides those about reading.
+def options_of(reading: Mapping[str, Any], function: Callable[..., Any], **others: Any) -> Options:
+    """The options of a call.
 
-    `reading`: the arguments of `ReadingOptions`; Python takes any keyword, so another is refused.
+    Args:
+        reading: the arguments of `ReadingOptions`; Python takes any keyword, so another is refused.
+        function: that was called; the refusal names its arguments, too.
+        others: fields of `Options` besides those about reading.
     """
     remedies = {
         "metrics": "give metrics by position, one or a list.",
         "k": 'a cut-off is part of a metric: "ndcg@10".',
     }
-    refuse_unknown(reading, ReadingOptions.__optional_keys__, remedies)
+    allowed = ReadingOptions.__optional_keys__
+    if not reading.keys() <= allowed:
+        parameters = signature(function).parameters.values()
+        names = [entry.name for entry in parameters if entry.kind is Parameter.KEYWORD_ONLY]
+        refuse_unknown(reading, allowed.union(names), remedies)
     explicit = {name: of for name, of in reading.items() if of is not None}
     separator = explicit.pop("separator", {})
     separator = {"": separator} if isinstance(separator, str) else separator

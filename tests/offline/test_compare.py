@@ -231,7 +231,7 @@ def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], sai
         ({"guardrails": 3}, "guardrails=: found 3; give limits of lifts by metric."),
         ({"by": ["age"]}, "by=: found ['age']; give the name of a field."),
         ({"looks": 0}, "looks=: found 0; give a whole number of at least 1."),
-        ({"alpha": 0.1}, "alpha= is not an argument; known: attributes, "),
+        ({"alpha": 0.1}, "alpha= is not an argument; known: against, attributes, baseline, by, "),
         (
             {"metrics": ["mrr"]},
             "metrics= is not an argument; give metrics by position, one or a list.",
@@ -249,7 +249,7 @@ def test_an_argument_that_means_nothing_is_refused(options: dict[str, Any], said
     [
         ("k", 'k= is not an argument; a cut-off is part of a metric: "ndcg@10".'),
         ("metrics", "metrics= is not an argument; give metrics by position, one or a list."),
-        ("tie", "tie= is not an argument; known: "),
+        ("tie", "tie= is not an argument; known: attributes, attribution, by, catalog, "),
     ],
 )
 def test_evaluate_refuses_a_keyword_that_it_does_not_have(name: str, said: str) -> None:

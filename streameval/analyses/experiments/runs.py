@@ -385,7 +385,7 @@ def compare(  # noqa: PLR0913  each is an option
         within=within,
     )
     with warned_notes() as around:
-        how = options_of(reading, metrics=metrics, by=[label] if label else [])
+        how = options_of(reading, compare, metrics=metrics, by=[label] if label else [])
         inputs = _inputs(runs, truth, exclude, how)
         added = deciding_metrics(Experiment(**experiment))
         request = Request(next(iter(inputs.values())), how, added)
