@@ -299,9 +299,11 @@ class SideReader:
         named = self._named(role)
         problem = f"no column {named!r}" if named else f"no column has a usual name of the {role}"
         return InputError(
-            "{problem}; name it with {column}; if the first line has no names, give {header}.",
+            "{problem}; name it with {column}; if the first line has no names, give {header}."
+            "{hint}",
             problem=f"{self._path}: {problem}; {listing(self._names)}",
             column=column(f"{self._role}.{role}" if role in _SIDE_FIELDS else role),
+            hint=suggestion(named, self._names) if named else "",
         )
 
     def _refuse_unread(self, rows: _ItemRows, unread: Sequence[str], *, has_rank: bool) -> None:
