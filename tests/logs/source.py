@@ -63,6 +63,9 @@ class LogSource:
     ) -> str | CommitAnswer | None:
         """Taken for the partitions that are ours, as the group knows.
 
+        A broker refuses the generation of a member that does not know yet what it has lost, even
+        where it has been given the same again.
+
         Without `wait` it is taken at the second call: much may happen in between.
         """
         member, _ = self._alive()
@@ -73,7 +76,8 @@ class LogSource:
         landed = member.failing.popleft() if member.failing else None
         if landed is False:
             return "the group refused the commit."
-        partitions = self._group.held_by(self._name)
+        lost = {p for order in member.orders if order.what == "lost" for p in order.partitions}
+        partitions = set(self._group.held_by(self._name)) - lost
         self._group.committed.update({p: o for p, o in positions.items() if p in partitions})
         foreign = ", ".join(
             str(partition) for partition in sorted(positions) if partition not in partitions
